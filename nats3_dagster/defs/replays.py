@@ -25,7 +25,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
 if TYPE_CHECKING:
-    from nats3_dagster.replay.resume import Found, Witness
+    from nats3_dagster.replay.resume import ReplayToRun, RunEvidence
 
 
 def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
@@ -53,7 +53,7 @@ def resume(context: Context, spark: Any, settings: Settings, replay_id: str, lau
 
     with Workspace(settings) as workspace:
         _tag(context.instance, context.run, {REPLAY_TAG: replay_id})
-        found = resumed(workspace, replay_id, _witness(context.instance, context.run, replay_id))
+        found = resumed(workspace, replay_id, _evidence(context.instance, context.run, replay_id))
     outcome = _publish(context, spark, settings, found, launch)
     if found.replay.spec.delete_chunks:
         with Workspace(settings) as workspace:
@@ -64,7 +64,7 @@ def resume(context: Context, spark: Any, settings: Settings, replay_id: str, lau
     return outcome
 
 
-def _publish(context: Context, spark: Any, settings: Settings, found: "Found", launch: int | None) -> Replayed:
+def _publish(context: Context, spark: Any, settings: Settings, found: "ReplayToRun", launch: int | None) -> Replayed:
     from nats3_dagster.pipeline.replay_run import run_replay
 
     replay_id = found.replay.id
@@ -96,12 +96,12 @@ def _publish(context: Context, spark: Any, settings: Settings, found: "Found", l
         return replayed(workspace, status(workspace, replay_id).replay)
 
 
-def take_up(workspace: Workspace, instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> "Found":
+def take_up(workspace: Workspace, instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> "ReplayToRun":
     """The replay of this run: the one that a run before it began, or recorded now. Raises Nats3Error."""
     from nats3_dagster.replay.resume import begin_or_resume
 
     replay_id = replay_id_for(instance, run, spec)
-    found = begin_or_resume(workspace, spec, replay_id, _witness(instance, run, replay_id), run_id=run.run_id)
+    found = begin_or_resume(workspace, spec, replay_id, _evidence(instance, run, replay_id), run_id=run.run_id)
     # Both, because a run that executes another one again has its tags.
     _tag(instance, run, {REPLAY_TAG: replay_id, ATTEMPT_TAG: str(found.replay.attempt)})
     return found
@@ -141,13 +141,13 @@ def _continued(instance: DagsterInstance, run: DagsterRun) -> Iterator[tuple[str
         yield parent, current
 
 
-def _witness(instance: DagsterInstance, run: DagsterRun, replay_id: str) -> "Witness":
+def _evidence(instance: DagsterInstance, run: DagsterRun, replay_id: str) -> "RunEvidence":
     """Returns the evidence of the replay in the tags of the run, and of those that it continues."""
-    from nats3_dagster.replay.resume import Witness
+    from nats3_dagster.replay.resume import RunEvidence
 
     runs = [earlier for _, earlier in _continued(instance, run) if earlier is not None]
     tagged = [earlier.tags for earlier in runs if earlier.tags.get(REPLAY_TAG) == replay_id]
-    return Witness(bool(tagged), max((int(tags.get(ATTEMPT_TAG, 0)) for tags in tagged), default=0))
+    return RunEvidence(bool(tagged), max((int(tags.get(ATTEMPT_TAG, 0)) for tags in tagged), default=0))
 
 
 def _tag(instance: DagsterInstance, run: DagsterRun, tags: dict[str, str]) -> None:

@@ -17,7 +17,7 @@ from nats3_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class RunEvidence:
     """The evidence of a replay outside of the catalog."""
 
     # Whether the catalog had it once.
@@ -27,7 +27,7 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReplayToRun:
     """A replay to run."""
 
     replay: Replay
@@ -36,15 +36,15 @@ class Found:
 
 
 def begin_or_resume(
-    workspace: Workspace, spec: ReplaySpec, replay_id: str, witness: Witness, *, run_id: str | None = None
-) -> Found:
+    workspace: Workspace, spec: ReplaySpec, replay_id: str, evidence: RunEvidence, *, run_id: str | None = None
+) -> ReplayToRun:
     """The replay of this id: as it was begun, now at the pace of `spec`, or begun now. Raises as `begin`; OperatorError
     if it was deleted, CatalogError if the catalog had it and no longer has it."""
     replays = workspace.catalog.replays
     replay = find(workspace, replay_id)
     if replay is None and replays.was_deleted(replay_id):
         raise OperatorError(f"Replay {replay_id} was deleted, and what it published stays", Next.BEGIN_NEW_REPLAY())
-    if replay is None and witness.recorded:
+    if replay is None and evidence.recorded:
         raise forgotten(replay_id)
     if replay is None:
         try:
@@ -58,10 +58,10 @@ def begin_or_resume(
             notes = (f"at most {plan.messages:,} messages in {len(plan.chunks)} chunks",)
             if plan.timing_s is not None:
                 notes += (f"its original timing takes at most {timedelta(seconds=round(plan.timing_s))}",)
-            return Found(begun, notes + plan.notes)
+            return ReplayToRun(begun, notes + plan.notes)
     if replay.state == "succeeded":
-        return Found(replay, ("had succeeded before this run: nothing is left to publish",))
-    notes = _remember(workspace, replay, witness)
+        return ReplayToRun(replay, ("had succeeded before this run: nothing is left to publish",))
+    notes = _remember(workspace, replay, evidence)
     if spec.order != replay.spec.order:
         # What an earlier attempt published in another order cannot be put in order any more.
         notes.append(f"keeps the order {replay.spec.order} with which it began")
@@ -69,25 +69,25 @@ def begin_or_resume(
         replace(replay.spec, pace=spec.pace)  # raises OperatorError if the order does not go with it
         replays.change_pace(replay_id, spec.pace)
         notes.append("has another pace from now on")
-    return Found(replays.get(replay_id), tuple(notes))
+    return ReplayToRun(replays.get(replay_id), tuple(notes))
 
 
-def resume(workspace: Workspace, replay_id: str, witness: Witness) -> Found:
+def resume(workspace: Workspace, replay_id: str, evidence: RunEvidence) -> ReplayToRun:
     """A replay that was begun, as it was begun. Raises Unknown if there is none, or it was deleted."""
     replay = workspace.catalog.replays.get(replay_id)
     if replay.state == "succeeded":
-        return Found(replay, ("had succeeded before this run: nothing is left to publish",))
-    notes = _remember(workspace, replay, witness)
-    return Found(workspace.catalog.replays.get(replay_id), tuple(notes))
+        return ReplayToRun(replay, ("had succeeded before this run: nothing is left to publish",))
+    notes = _remember(workspace, replay, evidence)
+    return ReplayToRun(workspace.catalog.replays.get(replay_id), tuple(notes))
 
 
-def _remember(workspace: Workspace, replay: Replay, witness: Witness) -> list[str]:
+def _remember(workspace: Workspace, replay: Replay, evidence: RunEvidence) -> list[str]:
     notes = [f"goes on: {replay.chunks_done} of {replay.chunks} chunks are done"]
-    if replay.attempt < witness.attempt:
+    if replay.attempt < evidence.attempt:
         # The next attempt is then no first one, and asks the targets what they have.
-        workspace.catalog.replays.raise_attempt(replay.id, witness.attempt)
+        workspace.catalog.replays.raise_attempt(replay.id, evidence.attempt)
         notes.append(
-            f"the catalog has forgotten attempt {witness.attempt}: Postgres is a restored backup, or a standby that "
+            f"the catalog has forgotten attempt {evidence.attempt}: Postgres is a restored backup, or a standby that "
             "took over before it had every commit. The targets are asked what they have"
         )
     return notes

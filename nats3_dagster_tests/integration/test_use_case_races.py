@@ -21,7 +21,7 @@ from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay import begin as beginning
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import new_id
-from nats3_dagster.replay.resume import Witness, begin_or_resume
+from nats3_dagster.replay.resume import RunEvidence, begin_or_resume
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support import captures, repairs, source_checks
@@ -80,7 +80,7 @@ def test_a_replay_that_two_take_up_at_once_is_begun_once(
     wire.create_stream("BACK", "back.>")
     meet(monkeypatch, beginning, "plan")
     replay_id = new_id()
-    results = race(*(lambda ws=ws: begin_or_resume(ws, SPEC, replay_id, Witness()) for ws in two))
+    results = race(*(lambda ws=ws: begin_or_resume(ws, SPEC, replay_id, RunEvidence()) for ws in two))
     assert [found.replay.id for found in results] == [replay_id, replay_id]
     assert sorted(found.notes[0] for found in results) == [
         "at most 10 messages in 1 chunks",

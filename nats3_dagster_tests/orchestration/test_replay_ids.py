@@ -18,7 +18,7 @@ from nats3_dagster.hours import HOUR_NS, SECOND_NS
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Pace, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import attempt
-from nats3_dagster.replay.resume import Found
+from nats3_dagster.replay.resume import ReplayToRun
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import chunk
 from nats3_dagster_tests.support.replays import dry_run
@@ -111,13 +111,13 @@ class Story:
             tags=dict(before.tags) if before else {},
         )
 
-    def fail(self, run: DagsterRun, found: Found) -> None:
+    def fail(self, run: DagsterRun, found: ReplayToRun) -> None:
         """One attempt of the run, which fails."""
         number = self.workspace.catalog.replays.start_attempt(found.replay.id, run.run_id)
         self.instance.add_run_tags(run.run_id, {ATTEMPT_TAG: str(number)})
         self.workspace.catalog.replays.finish(found.replay.id, number, "failed", "the target was overloaded")
 
-    def take_up(self, run: DagsterRun, spec: ReplaySpec = SPEC) -> Found:
+    def take_up(self, run: DagsterRun, spec: ReplaySpec = SPEC) -> ReplayToRun:
         return take_up(self.workspace, self.instance, run, spec)
 
     def sql(self, statement: str) -> None:
