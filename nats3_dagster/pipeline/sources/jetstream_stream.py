@@ -13,7 +13,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.model import Incarnation, SeqRange, StreamState, clipped
-from nats3_dagster.pipeline.sources.offset_witness import HINT, Witness, check_witness, witness_of
+from nats3_dagster.pipeline.sources.offset_witness import HINT, OffsetWitness, check_witness, witness_of
 from nats3_dagster.pipeline.sources.reading import Reading, ended_early
 
 Offset = dict[str, Any]
@@ -96,7 +96,7 @@ class JetStreamStreamReader(DataSourceStreamReader):
             self._link.__exit__(None, None, None)
             self._link = None
 
-    def _offset(self, seq: int, witness: Witness | None) -> Offset:
+    def _offset(self, seq: int, witness: OffsetWitness | None) -> Offset:
         incarnation = self._reading.incarnation
         return {
             "stream": incarnation.stream,

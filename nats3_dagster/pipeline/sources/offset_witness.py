@@ -16,14 +16,14 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import next_json
 from nats3_dagster.model import StreamState
 
-Witness = dict[str, Any]
+OffsetWitness = dict[str, Any]
 HINT = (
     "Start the query with a new checkpoint and startingOffsets: the sequences of this one say nothing of the stream as "
     "it is. Messages that the query has read may come again, under other sequences"
 )
 
 
-def witness_of(link: Link, state: StreamState, seq: int, earlier: Witness | None) -> Witness | None:
+def witness_of(link: Link, state: StreamState, seq: int, earlier: OffsetWitness | None) -> OffsetWitness | None:
     """The witness of an offset: `{"seq": n, "time_ns": n, "digest": text}`. `earlier`: that of an offset before it,
     which is taken where the stream has no message after that one. None where there is neither. Raises SourceError."""
     least = max(state.first_seq, earlier["seq"] + 1 if earlier else 1)
@@ -39,7 +39,7 @@ def witness_of(link: Link, state: StreamState, seq: int, earlier: Witness | None
     return earlier
 
 
-def check_witness(link: Link, state: StreamState, witness: Witness | None) -> None:
+def check_witness(link: Link, state: StreamState, witness: OffsetWitness | None) -> None:
     """Raises StreamChanged if the stream has another message at the witness' sequence, or ends before it."""
     if not witness or witness["seq"] < state.first_seq:
         return
@@ -61,7 +61,7 @@ def check_witness(link: Link, state: StreamState, witness: Witness | None) -> No
     )
 
 
-def _witness(message: dict[str, Any]) -> Witness:
+def _witness(message: dict[str, Any]) -> OffsetWitness:
     parts = [message.get(key) or "" for key in ("subject", "hdrs", "data")]
     digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
     return {"seq": int(message["seq"]), "time_ns": parse_time(message["time"]), "digest": digest}
