@@ -17,7 +17,7 @@ _LAST = "\U0010ffff" * 65
 _KEY_CHARS = 64
 
 
-class Place(NamedTuple):
+class ChunkPlace(NamedTuple):
     """A chunk by where it is in its incarnation."""
 
     # The first sequence that it covers.
@@ -82,7 +82,7 @@ class Subjects:
             row = sql.row(_LastRow, "last_seq_by", at_ns=at_ns, **values)
         return row.seq if row else None
 
-    def like(self, archive: Archive, incarnation: Incarnation, prefix: str) -> dict[str, Place]:
+    def like(self, archive: Archive, incarnation: Incarnation, prefix: str) -> dict[str, ChunkPlace]:
         """The distinct counted subjects that begin with `prefix` (and some that do not, if it is long), each with its
         newest chunk. It takes about 10 microseconds for each, with any number of chunks."""
         low = prefix[:_KEY_CHARS]
@@ -90,7 +90,7 @@ class Subjects:
 
     def newest(
         self, archive: Archive, incarnation: Incarnation, upto: Mapping[str, int], at_ns: int | None = None
-    ) -> dict[str, Place]:
+    ) -> dict[str, ChunkPlace]:
         """The newest chunk that counts each subject and begins at `upto` of it or before; a subject without one is left
         out. `at_ns`: only chunks with a message of this time or before."""
         return self._places(
@@ -102,14 +102,16 @@ class Subjects:
             at_ns=at_ns,
         )
 
-    def next(self, archive: Archive, incarnation: Incarnation, subjects: Sequence[str], since: int) -> dict[str, Place]:
+    def next(
+        self, archive: Archive, incarnation: Incarnation, subjects: Sequence[str], since: int
+    ) -> dict[str, ChunkPlace]:
         """Returns the first chunk that counts each subject and begins at `since` or after it."""
         stored = [*map(to_stored, subjects)]
         return self._places("next_counted", archive, incarnation, subjects=stored, since=since)
 
     def newest_uncounted(
         self, archive: Archive, incarnation: Incarnation, upto: int, probe: Probe | None, at_ns: int | None = None
-    ) -> Place | None:
+    ) -> ChunkPlace | None:
         """The newest chunk without counts that begins at `upto` or before and may have the subject; any subject,
         without a probe."""
         place, bits = probe or (None, None)
@@ -118,7 +120,7 @@ class Subjects:
 
     def next_uncounted(
         self, archive: Archive, incarnation: Incarnation, since: int, probe: Probe | None
-    ) -> Place | None:
+    ) -> ChunkPlace | None:
         """Returns the first chunk without counts that begins at `since` or after it and may have the subject; any
         subject, without a probe."""
         place, bits = probe or (None, None)
@@ -150,10 +152,12 @@ class Subjects:
         with self._session.reading() as sql:
             return sql.row(SubjectIndex, "subject_index_of", chunk=chunk_id)
 
-    def _places(self, statement: str, archive: Archive, incarnation: Incarnation, **values: object) -> dict[str, Place]:
+    def _places(
+        self, statement: str, archive: Archive, incarnation: Incarnation, **values: object
+    ) -> dict[str, ChunkPlace]:
         with self._session.reading() as sql:
             rows = sql.rows(_SubjectPlaceRow, statement, **_named(archive, incarnation), **values)
-        return {from_stored(row.subject): Place(row.first_seq, row.chunk_id, row.messages) for row in rows}
+        return {from_stored(row.subject): ChunkPlace(row.first_seq, row.chunk_id, row.messages) for row in rows}
 
 
 class _LastRow(NamedTuple):

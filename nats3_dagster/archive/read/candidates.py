@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from heapq import heappop, heappush
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.catalog.subjects import Place, Probe
+from nats3_dagster.catalog.subjects import ChunkPlace, Probe
 from nats3_dagster.chunks.bloom import probe
 from nats3_dagster.model import Archive, Incarnation
 from nats3_dagster.subjects import matches
@@ -37,14 +37,14 @@ class Candidates:
         self._exact = wild is None
         self._prefix = ".".join([*tokens[:wild], ""])
         self._probe = Probe(*probe(subject_filter)) if self._exact else None
-        self._names: dict[str, Place] | None = None
-        self._heap: list[tuple[int, Place, str | None]] = []
+        self._names: dict[str, ChunkPlace] | None = None
+        self._heap: list[tuple[int, ChunkPlace, str | None]] = []
         self._upto = 0
         # The nearest chunk that counts a subject of the filter, while a nearer one without counts is read.
-        self._counted: Place | None = None
+        self._counted: ChunkPlace | None = None
         self._near_done = False
 
-    def next(self, after: int) -> Place | None:
+    def next(self, after: int) -> ChunkPlace | None:
         """Returns the first candidate that may have a message after sequence `after`."""
         since = self._subjects.begin_of(self._archive, self._life, after + 1)
         if not self._exact and not self._near_done:
@@ -52,7 +52,7 @@ class Candidates:
             near = self._subjects.near(self._archive, self._life, since, _NEAR)
             for first_seq, chunk_id, subjects in near:
                 if subjects is None or any(matches(self._filter, subject) for subject in subjects):
-                    return Place(first_seq, chunk_id)
+                    return ChunkPlace(first_seq, chunk_id)
             if len(near) < _NEAR:
                 return None
             since = near[-1].first_seq + 1
@@ -64,7 +64,7 @@ class Candidates:
         uncounted = self._subjects.next_uncounted(self._archive, self._life, since, self._probe)
         return min((place for place in (self._counted, uncounted) if place), default=None, key=_first)
 
-    def newest(self, upto: int, seen: Set[str], *, only_one: bool) -> Iterator[tuple[Place, Set[str] | None]]:
+    def newest(self, upto: int, seen: Set[str], *, only_one: bool) -> Iterator[tuple[ChunkPlace, Set[str] | None]]:
         """The candidates that begin at `upto` or before, the newest first, until each subject of the filter is in
         `seen` or has none any more. With each the subjects for which it is read, which the caller puts into `seen` when
         it meets them; None for all that it may have. `only_one`: any one message ends this."""
@@ -73,7 +73,7 @@ class Candidates:
             near = self._subjects.near_back(self._archive, self._life, upto, self._at_ns, _NEAR)
             for first_seq, chunk_id, subjects in near:
                 if subjects is None or any(matches(self._filter, subject) for subject in subjects):
-                    yield Place(first_seq, chunk_id), None
+                    yield ChunkPlace(first_seq, chunk_id), None
             if len(near) < _NEAR:
                 return
             upto = near[-1].first_seq - 1
@@ -121,7 +121,7 @@ class Candidates:
         if place:
             heappush(self._heap, (-place.first_seq, place, None))
 
-    def _matching(self, *, anew: bool = False) -> dict[str, Place]:
+    def _matching(self, *, anew: bool = False) -> dict[str, ChunkPlace]:
         """The counted subjects that the filter takes, each with its newest chunk."""
         if self._names is None or anew:
             every = self._subjects.like(self._archive, self._life, self._prefix)
@@ -129,5 +129,5 @@ class Candidates:
         return self._names
 
 
-def _first(place: Place) -> int:
+def _first(place: ChunkPlace) -> int:
     return place.first_seq
