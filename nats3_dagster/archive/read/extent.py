@@ -13,7 +13,7 @@ from nats3_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SelectedPart:
     """The selected part of one chunk."""
 
     chunk: Chunk
@@ -40,12 +40,12 @@ class Bounds:
     last_ns: int | None = None
 
 
-def extent(workspace: Workspace, chunks: Sequence[Chunk], selection: Selection) -> tuple[Part, ...]:
+def extent(workspace: Workspace, chunks: Sequence[Chunk], selection: Selection) -> tuple[SelectedPart, ...]:
     """A part for each of `chunks`, which have their counts by subject (see `lookup.chunks_of`)."""
     return tuple(part_of(_with_deleted(workspace, chunk, selection), selection) for chunk in chunks)
 
 
-def bounds(parts: Sequence[Part], selection: Selection) -> Bounds:
+def bounds(parts: Sequence[SelectedPart], selection: Selection) -> Bounds:
     """The bounds of the selection within these parts, in the order of the stream."""
     some = [part for part in parts if part.messages]
     if not some:
@@ -64,7 +64,7 @@ def bounds(parts: Sequence[Part], selection: Selection) -> Bounds:
     )
 
 
-def part_of(chunk: Chunk, selection: Selection) -> Part:
+def part_of(chunk: Chunk, selection: Selection) -> SelectedPart:
     """Returns the selected part of a chunk with its counts by subject, by the chunk's own metadata."""
     meta, counts = chunk.meta, list(_counts(chunk.meta, selection))
     # Each condition by itself: together they take no more than the one that takes the fewest.
@@ -74,7 +74,7 @@ def part_of(chunk: Chunk, selection: Selection) -> Part:
     # The largest message's size is known without its subject.
     longest = max((len(encoded(s)) for s in subjects), default=meta.payload_bytes)
     size = meta.payload_bytes if messages == meta.messages else messages * (meta.largest_bytes + longest)
-    return Part(chunk, messages, exact, min(size, meta.payload_bytes))
+    return SelectedPart(chunk, messages, exact, min(size, meta.payload_bytes))
 
 
 def _counts(meta: ChunkMeta, selection: Selection) -> Iterator[tuple[int, bool]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.read.extent import Part, extent
+from nats3_dagster.archive.read.extent import SelectedPart, extent
 from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.archive.read.next_chunks import next_chunks
 from nats3_dagster.errors import ObjectMissing, OperatorError, blaming
@@ -40,7 +40,7 @@ class ReplayPlan:
     # The subjects that it publishes to, as one filter.
     pattern: str
     # What it takes of each chunk, in stream order.
-    parts: tuple[Part, ...]
+    parts: tuple[SelectedPart, ...]
     # The streams that listen; none if the one to publish into is yet to be created.
     targets: tuple[ReplayTarget, ...]
     # Whether the one target takes fast-ingest batches.
@@ -90,7 +90,7 @@ class ReplayPlan:
         return (last_ns - first_ns) / SECOND_NS / self.spec.pace.speed
 
     @property
-    def to_delete(self) -> tuple[Part, ...]:
+    def to_delete(self) -> tuple[SelectedPart, ...]:
         """The chunks that `delete_chunks` deletes after success: those that are, or may be, selected whole."""
         return tuple(part for part in self.parts if part.is_whole) if self.spec.delete_chunks else ()
 
@@ -206,7 +206,9 @@ def source_of(workspace: Workspace, archive: Archive, chunks: Sequence[Chunk]) -
     return state.config if state else {"name": archive.spec.stream}
 
 
-def _check_deletion(workspace: Workspace, archive: Archive, spec: ReplaySpec, parts: Sequence[Part]) -> tuple[str, ...]:
+def _check_deletion(
+    workspace: Workspace, archive: Archive, spec: ReplaySpec, parts: Sequence[SelectedPart]
+) -> tuple[str, ...]:
     """Returns notes on exports that do not have chunks which the replay deletes. Raises WrongState unless it may delete
     them."""
     if not spec.delete_chunks:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.read.extent import Part
+from nats3_dagster.archive.read.extent import SelectedPart
 from nats3_dagster.errors import TargetError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import ReplaySpec, StreamState
@@ -45,7 +45,7 @@ def load_of(
     workspace: Workspace,
     spec: ReplaySpec,
     transform: Transform,
-    parts: Sequence[Part],
+    parts: Sequence[SelectedPart],
     targets: Sequence[StreamState],
     max_payload: int,
     *,
