@@ -25,7 +25,7 @@ from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.take.acknowledge import acknowledge, give_back
-from nats3_dagster.jetstream.take.claim import Limits
+from nats3_dagster.jetstream.take.claim import ClaimLimits
 from nats3_dagster.jetstream.take.durable import Durable, find_durable
 from nats3_dagster.jetstream.take.turns import Turns, new_subject
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Deliveries, Gap, SeqRange, StreamState
@@ -57,7 +57,7 @@ class TakeJob:
     covered: tuple[SeqRange, ...]
     spans: tuple[tuple[str, SeqRange], ...]
     # Of each task; and how many messages all of them may hold.
-    limits: Limits
+    limits: ClaimLimits
     most_held: int
     nats: NatsOptions
     store: StoreOptions
@@ -163,7 +163,7 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: i
         deliveries,
         catalog.coverage.covered(archive, state.incarnation, known),
         catalog.hours.spans_from(archive, state.incarnation, known.first),
-        Limits(share, CHUNK_BYTES, state.last_seq, patience_s),
+        ClaimLimits(share, CHUNK_BYTES, state.last_seq, patience_s),
         most_held,
         settings.nats,
         settings.store,

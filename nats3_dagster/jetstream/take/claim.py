@@ -43,7 +43,7 @@ UNDER_WAY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClaimLimits:
     """How much one claim takes."""
 
     # Messages, and bytes of their frames; the last request may go over the bytes by what one request brings.
@@ -103,12 +103,12 @@ class Claim:
     def link(self) -> Link:
         return self._link
 
-    def take(self, limits: Limits) -> Claimed:
+    def take(self, limits: ClaimLimits) -> Claimed:
         """Takes the durable's available messages, up to the limits. Raises SourceError when the connection or the
         durable is lost: what was pulled comes again. StreamChanged."""
         return self._link.call(self._take, limits)
 
-    async def _take(self, client: Connection, limits: Limits) -> Claimed:
+    async def _take(self, client: Connection, limits: ClaimLimits) -> Claimed:
         self._puller = _Puller(client, self._incarnation, self._durable, limits)
         await self._puller.open()
         return self._puller.claimed(*await self._puller.fill())
@@ -121,7 +121,7 @@ class Claim:
 class _Puller:
     """The claim in the loop of its connection."""
 
-    def __init__(self, client: Connection, incarnation: Incarnation, durable: Durable, limits: Limits) -> None:
+    def __init__(self, client: Connection, incarnation: Incarnation, durable: Durable, limits: ClaimLimits) -> None:
         self._client, self._incarnation, self._durable, self._limits = client, incarnation, durable, limits
         self._inbox = client.new_inbox()
         self._marker = b""
