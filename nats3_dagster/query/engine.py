@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.errors import EngineError, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, Selection
-from nats3_dagster.query.table import ArchiveTable, Scanned
+from nats3_dagster.query.table import ArchiveDataset, Scanned
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -96,10 +96,10 @@ def run(
         session.execute("SET TimeZone = 'UTC'")
         session.execute("SET enable_external_access = false")
         session.execute("SET lock_configuration = true")
-        tables = dict[str, ArchiveTable]()
+        tables = dict[str, ArchiveDataset]()
         with _errors(sql, tables):
             for name, found in _archives(workspace, session, sql, given).items():
-                tables[name] = ArchiveTable(workspace, found, selection, scanned, over_gaps=over_gaps)
+                tables[name] = ArchiveDataset(workspace, found, selection, scanned, over_gaps=over_gaps)
                 session.register(name, tables[name])
             columns, types = _bound(session, sql)
             session.execute(_exact(sql, types))
@@ -186,7 +186,7 @@ def _archives(
 
 
 def _rows(
-    session: "duckdb.DuckDBPyConnection", sql: str, tables: Mapping[str, ArchiveTable]
+    session: "duckdb.DuckDBPyConnection", sql: str, tables: Mapping[str, ArchiveDataset]
 ) -> Iterator[tuple[Any, ...]]:
     while True:
         with _errors(sql, tables):
@@ -197,7 +197,7 @@ def _rows(
 
 
 @contextmanager
-def _errors(sql: str, tables: Mapping[str, ArchiveTable]) -> Generator[None]:
+def _errors(sql: str, tables: Mapping[str, ArchiveDataset]) -> Generator[None]:
     """Errors of DuckDB in its own words, with the place in the statement; of a scan the error itself."""
     duckdb = _duckdb()
     try:

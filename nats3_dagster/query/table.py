@@ -56,7 +56,7 @@ class Scanned:
             self.selected += selected
 
 
-class ArchiveTable(ds.Dataset):
+class ArchiveDataset(ds.Dataset):
     """A dataset whose scans DuckDB asks for with columns and a filter. pyarrow itself cannot scan it."""
 
     def __init__(
@@ -195,7 +195,7 @@ class _Scan:
     """The interface that DuckDB takes for a scanner of pyarrow."""
 
     def __init__(
-        self, columns: Sequence[str], filter: pc.Expression | None, table: ArchiveTable, chunks: Sequence[Chunk]
+        self, columns: Sequence[str], filter: pc.Expression | None, table: ArchiveDataset, chunks: Sequence[Chunk]
     ) -> None:
         self._columns, self._filter, self._table, self._chunks = list(columns), filter, table, chunks
 

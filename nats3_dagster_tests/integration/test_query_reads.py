@@ -15,7 +15,7 @@ from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, ObjectMissing
 from nats3_dagster.hours import format_time, hour_of
 from nats3_dagster.model import Archive, Incarnation, Selection
 from nats3_dagster.query import engine
-from nats3_dagster.query.table import COLUMNS, ArchiveTable, Scanned
+from nats3_dagster.query.table import COLUMNS, ArchiveDataset, Scanned
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -190,7 +190,7 @@ def test_a_chunk_that_retention_removes_meanwhile_is_said(
     workspace: Workspace, wide: Archive, s3_client: Any, bucket: str
 ) -> None:
     (chunk,) = workspace.catalog.chunks.select(wide)
-    table = ArchiveTable(workspace, wide, Selection(), Scanned(), over_gaps=True)
+    table = ArchiveDataset(workspace, wide, Selection(), Scanned(), over_gaps=True)
     scan = table.scanner(["data"])
     s3_client.delete_object(Bucket=bucket, Key=chunk.meta.key)
     with pytest.raises(ObjectMissing, match=chunk.meta.key):
