@@ -94,7 +94,7 @@ class AroundRow:
     """The hours beside a range of sequences."""
 
     before: str | None
-    behind: str | None
+    after: str | None
 
 
 class Hours:
@@ -148,7 +148,7 @@ class Hours:
                 first=seqs.first,
                 last=seqs.last,
             )
-        return (row.before, row.behind) if row else (None, None)
+        return (row.before, row.after) if row else (None, None)
 
     def revision(self, archive: Archive) -> int:
         """A number that grows with every change of the archive's chunks and gaps."""

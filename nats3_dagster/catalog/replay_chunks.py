@@ -103,11 +103,11 @@ class ReplayChunks:
             row = sql.row(EndRow, "replay_end", replay=replay_id)
         return (Incarnation(row.stream, row.created_ns), row.seqs.last) if row else None
 
-    def behind(self, replay_id: str) -> int:
+    def count_after(self, replay_id: str) -> int:
         """Counts the archive's live chunks after the last one of the replay: within its times and sequences, of any
         subject."""
         with self._session.reading() as sql:
-            return sql.value(int, "chunks_behind", replay=replay_id)
+            return sql.value(int, "chunks_after", replay=replay_id)
 
 
 def _check_newest(replay_id: str, attempt: int, row: AttemptRow) -> None:

@@ -63,10 +63,10 @@ def catalog_sensor(naming: Naming = PROJECT, chosen: Collection[str] | None = No
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
             found = reconcile(context.instance, workspace, read(context.cursor), naming, chosen)
             # A run syncs the table of its archive by itself; this is for what it left undone, and for what no run did.
-            behind = follow(workspace, chosen, patience_s=TABLES_S, pause_s=PAUSE_S, observe_s=AGE_S)
+            not_synced = follow(workspace, chosen, patience_s=TABLES_S, pause_s=PAUSE_S, observe_s=AGE_S)
         if found.problems and not found.events:
             raise CannotTick(found.problems[0], naming)
-        summary = _summary(found, naming, behind)
+        summary = _summary(found, naming, not_synced)
         return SensorResult(asset_events=found.events, cursor=write(found.heard), skip_reason=summary)
 
     return evaluate
@@ -106,7 +106,7 @@ def _resynced(name: str, reported: Counter[AssetKey], wiped: list[AssetKey]) -> 
     return Resynced(name, **counts, wiped=tuple(sorted({key.path[1] for key in wiped if key.path[0] == name})))
 
 
-def _summary(found: Reconciled, naming: Naming, behind: Mapping[str, Nats3Error]) -> str:
+def _summary(found: Reconciled, naming: Naming, not_synced: Mapping[str, Nats3Error]) -> str:
     """Returns the summary of a tick."""
     counts = Counter(event.asset_key.to_user_string() for event in found.events)
     done = [f"{count:,} hours of {key}" if count > 1 else f"an hour of {key}" for key, count in counts.items()]
@@ -114,5 +114,5 @@ def _summary(found: Reconciled, naming: Naming, behind: Mapping[str, Nats3Error]
     if found.wiped:
         said.append(f"Wiped what the catalog does not have: {', '.join(k.to_user_string() for k in found.wiped)}")
     said += [f"Not compared: {problem.text_in(naming.words)}" for problem in found.problems]
-    said += [f"The table of {name} is not synced: {error.text_in(naming.words)}" for name, error in behind.items()]
+    said += [f"The table of {name} is not synced: {error.text_in(naming.words)}" for name, error in not_synced.items()]
     return "; ".join(said) or "Dagster has what the catalog has"

@@ -160,8 +160,8 @@ def _unknown_ends(ends: Sequence[tuple[Incarnation, int]]) -> str:
 def _accounted(gaps: Mapping[Reason, int]) -> str:
     """Returns the statement that no sequence is unaccounted for, and the number of messages that are nevertheless
     missing."""
-    lacking = [f"{count:,} {reason}" for reason, count in gaps.items() if count and reason not in NOT_MISSING]
-    return f"Every sequence is accounted for{': not in the archive are ' if lacking else ''}{', '.join(lacking)}"
+    missing = [f"{count:,} {reason}" for reason, count in gaps.items() if count and reason not in NOT_MISSING]
+    return f"Every sequence is accounted for{': not in the archive are ' if missing else ''}{', '.join(missing)}"
 
 
 def _intact(naming: Naming, workspace: Workspace, archive: Archive, sample: int) -> AssetCheckResult:

@@ -139,11 +139,11 @@ class ArchiveDataset(ds.Dataset):
         if len({chunk.meta.incarnation for chunk in self._chunks}) > 1:
             return in_range  # the range may be of any of them
         before = [chunk for chunk in self._chunks if chunk.meta.covers.first <= lost.first]
-        behind = [chunk for chunk in self._chunks if chunk.meta.covers.last >= lost.last]
+        after = [chunk for chunk in self._chunks if chunk.meta.covers.last >= lost.last]
         if before:
             in_range &= _times(from_ns=before[-1].meta.first_ns - _CLOCKS_NS)
-        if behind:
-            in_range &= _times(to_ns=behind[0].meta.last_ns + _CLOCKS_NS)
+        if after:
+            in_range &= _times(to_ns=after[0].meta.last_ns + _CLOCKS_NS)
         return in_range
 
     def batches(

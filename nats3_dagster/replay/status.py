@@ -111,4 +111,4 @@ def _waiting(workspace: Workspace, replay: Replay) -> int | None:
     if replay.spec.poll_interval_s is None:
         return None
     pending = replay.chunks - replay.chunks_done
-    return pending + (workspace.catalog.replay_chunks.behind(replay.id) if replay.state != "succeeded" else 0)
+    return pending + (workspace.catalog.replay_chunks.count_after(replay.id) if replay.state != "succeeded" else 0)

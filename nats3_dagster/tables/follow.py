@@ -53,12 +53,12 @@ def follow(
         if observe_s is not None and rows:
             observe(workspace, [t for t in rows if not t.is_behind], patience_s=patience_s / 2, age_s=observe_s)
             rows = [t for t in workspace.catalog.tables.all() if archives is None or t.archive in archives]
-        behind = [known for known in rows if known.is_behind and _is_due(known, pause_s)]
+        lagging = [known for known in rows if known.is_behind and _is_due(known, pause_s)]
     except CatalogError as error:
         log.warning("The lag of tables after their archives cannot be determined: %s", error)
         return {}
     failed: dict[str, Nats3Error] = {}
-    for known in behind:
+    for known in lagging:
         error = _synced_within(workspace, known, until - time.monotonic())
         if error:
             failed[known.archive] = error

@@ -71,8 +71,8 @@ def written(
 def missing(found: Written, spec: type[Any], at: str, of: str) -> list[OperatorError]:
     """The problem of settings that are not written and must be, unless a misspelt key may mean them."""
     needed = [one for one in settings_of(spec) if one.required]
-    lacking = [one.file_key for one in needed if one.name not in found.places and one.file_key not in found.meant]
-    return [OperatorError(f"{at}: {of} without {' and '.join(lacking)}", "Add what is missing")] if lacking else []
+    absent = [one.file_key for one in needed if one.name not in found.places and one.file_key not in found.meant]
+    return [OperatorError(f"{at}: {of} without {' and '.join(absent)}", "Add what is missing")] if absent else []
 
 
 def entry(spec: Any, *, numbers: bool = False) -> dict[str, Any]:

@@ -82,9 +82,9 @@ def check_outputs(workspace: Workspace) -> Iterator[Finding]:
     except Nats3Error:
         return  # a catalog that cannot be asked is a finding of its own
     if made.tables:
-        behind = [known for known in made.tables if known.is_behind]
-        yield from map(_table, behind)
-        if rest := len(made.tables) - len(behind):
+        lagging = [known for known in made.tables if known.is_behind]
+        yield from map(_table, lagging)
+        if rest := len(made.tables) - len(lagging):
             yield Finding("ok", TABLES, f"{rest} Iceberg tables have what their archives have")
     if made.exports:
         failing = [one for one in made.exports if one.failed]

@@ -103,9 +103,9 @@ def _as_last_seen(workspace: Workspace, selection: Selection, coverage: Coverage
         yield from clipped([selection.sequences], every)
         return
     since_ns = coverage.last_ns or 0
-    behind = clipped([SeqRange(coverage.last + 1, state.last_seq)], every)
+    after = clipped([SeqRange(coverage.last + 1, state.last_seq)], every)
     if any(to_ns < _NO_END and from_ns <= state.last_ns and since_ns < to_ns for from_ns, to_ns in times_of(selection)):
-        yield from behind
+        yield from after
 
 
 def times_of(selection: Selection) -> Iterator[tuple[int, int]]:

@@ -46,11 +46,11 @@ def tail(
                 raise changed
             if progress.witness and (changed := rewritten_error(workspace.link, archive, state, progress.witness)):
                 raise changed
-        behind = newest.start if done is None else done + 1
-        first, last = max(behind, newest.last + 1), state.last_seq
+        next_seq = newest.start if done is None else done + 1
+        first, last = max(next_seq, newest.last + 1), state.last_seq
         if is_open:
             own = done is not None if progress.position else len(coverages) == 1
-            holes = workspace.catalog.coverage.missing(archive, life, SeqRange(behind, newest.last))
+            holes = workspace.catalog.coverage.missing(archive, life, SeqRange(next_seq, newest.last))
             if not own or selection.times or not holes:
                 return None  # a capture has to fill it
             first, last = holes[0].first, min(holes[0].last, state.last_seq)

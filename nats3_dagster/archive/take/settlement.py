@@ -112,13 +112,13 @@ def _absent(
         )
         chunks, gaps = adopt(workspace, archive, merged([gap for parts in reasons for gap in parts]))
         # What the stream holds, and the durable has delivered: to a run that the catalog forgot, or to another client.
-        lacking = tuple(
+        undelivered = tuple(
             SeqRange(seq, min(r.last, before.delivered_seq))
             for r, seq in zip(missing, held, strict=True)
             if is_settled and seq and seq <= before.delivered_seq
         )
-        if lacking:
-            chunks = (*chunks, *adopt(workspace, archive, [Gap(incarnation, lacking, "undelivered")])[0])
+        if undelivered:
+            chunks = (*chunks, *adopt(workspace, archive, [Gap(incarnation, undelivered, "undelivered")])[0])
             is_settled = False
         if chunks:
             messages = sum(chunk.messages for chunk in chunks)

@@ -22,7 +22,7 @@ select hour, max(revision) as revision from nats3.hour where archive_id = :archi
 select (select max(h.hour) from nats3.hour h
         where h.archive_id = :archive and h.incarnation_id = i.id and h.last_seq < :first) as before,
        (select min(h.hour) from nats3.hour h
-        where h.archive_id = :archive and h.incarnation_id = i.id and h.first_seq > :last) as behind
+        where h.archive_id = :archive and h.incarnation_id = i.id and h.first_seq > :last) as after
 from nats3.incarnation i where i.stream = :stream and i.created_ns = :created_ns;
 
 -- name: hour_count(archive)

@@ -32,7 +32,7 @@ where p.replay_id = :replay
 order by p.position desc
 limit 1;
 
--- name: chunks_behind(replay)
+-- name: chunks_after(replay)
 -- The number of live chunks of the archive after the last one of the replay: within its times and sequences, of
 -- any subject.
 select count(*) from nats3.replay r

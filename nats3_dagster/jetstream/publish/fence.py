@@ -73,7 +73,9 @@ async def until_gone(client: Connection, inbox: str, until: float) -> None:
     Raises Interrupted if it has not at `until` (of time.monotonic)."""
     while time.monotonic() < until:
         with suppress(NatsTimeoutError):
-            if await _nobody(client, f"{inbox}.gone") or not await _nobody(client, f"{client.new_inbox()}.gone"):
+            if await _no_responders(client, f"{inbox}.gone") or not await _no_responders(
+                client, f"{client.new_inbox()}.gone"
+            ):
                 return
         await asyncio.sleep(0.05)
     raise Interrupted(
@@ -82,7 +84,7 @@ async def until_gone(client: Connection, inbox: str, until: float) -> None:
     )
 
 
-async def _nobody(client: Connection, subject: str) -> bool:
+async def _no_responders(client: Connection, subject: str) -> bool:
     """True if the subject has no subscriber. Servers of a cluster learn of a subscription one after the other: there it
     is asked for twice."""
     for turn in range(2 if client.info.get("cluster") else 1):
@@ -101,11 +103,11 @@ async def _raise(client: Connection, replay_id: str, attempt: int, timeout_s: fl
         try:
             answers = await ask(client, subject, Question(new_nonce(), attempt), ASK_S, _all_stopped)
             if answers is None:
-                if await _nobody(client, subject):
+                if await _no_responders(client, subject):
                     return
                 continue
             if not answers and not overheard:
-                overheard = not await _nobody(client, fence_subject(new_nonce()))
+                overheard = not await _no_responders(client, fence_subject(new_nonce()))
         except NatsTimeoutError:
             silent_since = time.monotonic()  # the server's silence is not the publishers'
             continue

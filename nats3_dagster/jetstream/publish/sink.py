@@ -54,7 +54,7 @@ class SinkOutbox(Outbox):
 
     def _number_of(self, answer: Answer) -> int | None:
         if answer.status == Status.NO_RESPONDERS:
-            return self._nobody(answer.number)
+            return self._no_responders(answer.number)
         if answer.status or message_passes(answer.error):
             self._refused(answer, self.subject_of(answer.number))
             return None
@@ -79,7 +79,7 @@ class SinkOutbox(Outbox):
         self.stored[stream] = max(seq, self.stored.get(stream, 0))
         return True
 
-    def _nobody(self, number: int) -> int | None:
+    def _no_responders(self, number: int) -> int | None:
         """Returns the number of a message without a subscriber if no stream captures its subject, None until that is
         known."""
         subject = self.subject_of(number)
