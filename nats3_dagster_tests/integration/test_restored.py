@@ -151,6 +151,28 @@ def test_a_backup_of_before_messages_that_were_seen_and_not_captured(
     assert gaps(workspace, archive) == {"missing": 7}
 
 
+@pytest.mark.parametrize("saved", [0, 12, 33])
+def test_an_object_that_a_killed_capture_left_is_archived_once(
+    workspace: Workspace, wire: Wire, archive: Archive, saved: int
+) -> None:
+    """It has 33 messages that the catalog does not know, and the backup has the first of them."""
+    publish(wire, 33, b"object")
+    left = plan(workspace, archive, wire)
+    assert len(read(workspace, left)) == 1
+    messages = backup(wire)[: 60 + saved]
+    publish(wire, 5, b"unseen")
+    accept_source(workspace, archive)
+    restore(workspace, wire, messages)
+    publish(wire, 4, b"after")
+    with pytest.raises(StreamChanged, match="up to sequence 60. .* went up to 98"):
+        accept_source(workspace, archive)
+    accept_source(workspace, archive, adopt=True)
+    assert take(workspace, archive, wire).messages == 4
+    assert incarnations(workspace, archive) == [(1, 98), (61 + saved, 64 + saved)]
+    assert [c.messages for c in workspace.catalog.coverage.all(archive)] == [93, 4]
+    assert gaps(workspace, archive) == {"missing": 5}
+
+
 def test_holes_before_the_end_are_archived_from_the_restored_stream(
     workspace: Workspace, wire: Wire, archive: Archive
 ) -> None:

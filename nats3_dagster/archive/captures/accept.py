@@ -12,7 +12,7 @@ from nats3_dagster.archive.source.restored import History, continuing
 from nats3_dagster.archive.source.stream_changes import forgotten_error
 from nats3_dagster.errors import Conflict
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import Archive, Gap, SeqRange, StreamState
+from nats3_dagster.model import Archive, ChunkMeta, Coverage, Gap, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,11 @@ def accept_source(workspace: Workspace, archive: Archive, *, adopt: bool = False
     has another retention than an archive needs."""
     coverage = workspace.catalog.coverage
     observed = observe_source(workspace, archive, again=adopt)
+    older = observed.history if adopt and not observed.is_restored else None
+    # A backup may have a part of what an object has that no chunk lists. Adopted first, it counts as archived where the
+    # two are compared, and is not archived once more as the new stream's.
+    if older and _adopt_earlier(workspace, archive, older.coverage):
+        observed = observe_source(workspace, archive, again=True)
     state, history = observed.state, observed.history
     check_sequences(state)
     if history and observed.is_restored:
@@ -69,26 +74,25 @@ def _continued(workspace: Workspace, archive: Archive, history: History, state: 
     return continuing(state, incarnation)
 
 
+def _adopt_earlier(workspace: Workspace, archive: Archive, earlier: Coverage) -> bool:
+    """Adopts what objects have of an earlier incarnation, and records no gap. False if there is none."""
+    gap = _uncaptured(workspace, archive, earlier)
+    return bool(gap and _adopted(workspace, archive, gap, with_gaps=False)[0])
+
+
 def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState) -> None:
     """Record as lost what was not captured of the stream's earlier incarnations, as far as they were ever seen."""
     catalog = workspace.catalog
     for earlier in catalog.coverage.all(archive):
-        seen = catalog.coverage.last_state(earlier.incarnation)
-        last = max(earlier.last, seen.last_seq if seen else 0)
         if earlier.incarnation == state.incarnation:
             continue
+        seen = catalog.coverage.last_state(earlier.incarnation)
         # No message can have come to a stream that was sealed.
         if earlier.unknown_after is None and not (seen and seen.config.get("sealed")):
+            last = max(earlier.last, seen.last_seq if seen else 0)
             catalog.coverage.record_unknown_end(archive, earlier.incarnation, last)
-        if last < earlier.start:
-            continue
-        if lost := catalog.coverage.missing(archive, earlier.incarnation, SeqRange(earlier.start, last)):
-            # It imports pyarrow, 0.1 s, and is rare.
-            from nats3_dagster.archive.captures.adopt import adopt
-
-            begun = catalog.now()
-            adopted, gaps = adopt(workspace, archive, [Gap(earlier.incarnation, tuple(lost), "missing")])
-            catalog.chunks.commit(archive, adopted, gaps, begun=begun)
+        if gap := _uncaptured(workspace, archive, earlier):
+            _, gaps = _adopted(workspace, archive, gap, with_gaps=True)
             log.warning(
                 "%s: %d sequences of stream %s of %s went with it before they were captured",
                 archive.name,
@@ -96,3 +100,27 @@ def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState)
                 state.name,
                 format_time(earlier.incarnation.created_ns),
             )
+
+
+def _uncaptured(workspace: Workspace, archive: Archive, earlier: Coverage) -> Gap | None:
+    """What is missing in the archive of an earlier incarnation, as far as it was ever seen; None for nothing."""
+    seen = workspace.catalog.coverage.last_state(earlier.incarnation)
+    last = max(earlier.last, seen.last_seq if seen else 0)
+    if last < earlier.start:
+        return None
+    missing = workspace.catalog.coverage.missing(archive, earlier.incarnation, SeqRange(earlier.start, last))
+    return Gap(earlier.incarnation, tuple(missing), "missing") if missing else None
+
+
+def _adopted(
+    workspace: Workspace, archive: Archive, gap: Gap, *, with_gaps: bool
+) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
+    """Commits what objects have of the gap, with or without what remains of it. Returns both."""
+    # It imports pyarrow, 0.1 s, and is rare.
+    from nats3_dagster.archive.captures.adopt import adopt
+
+    begun = workspace.catalog.now()
+    adopted, gaps = adopt(workspace, archive, [gap])
+    if adopted or with_gaps:
+        workspace.catalog.chunks.commit(archive, adopted, gaps if with_gaps else (), begun=begun)
+    return adopted, gaps
