@@ -29,7 +29,7 @@ def test_an_archive_comes_back_as_it_was_asked_for(catalog):
 
 def test_a_name_is_taken_once(catalog):
     catalog.archives.create(spec(), state())
-    with pytest.raises(Conflict, match="an archive logs already.*another name than logs"):
+    with pytest.raises(Conflict, match="an archive logs already.*Choose another name, or see archive logs"):
         catalog.archives.create(spec(bucket="other"), state())
     assert len(catalog.archives.all()) == 1
 
@@ -75,7 +75,7 @@ def test_a_stream_made_again_is_expected_from_its_first_message(catalog, config,
     again = state(AGAIN, first=1500, last=2000, **config)
     catalog.coverage.observe(archive, again)
     assert catalog.coverage.incarnations(archive) == (LOGS,)
-    with pytest.raises(CatalogError, match="does not archive.*Adopt it"):
+    with pytest.raises(CatalogError, match="does not archive.*adopt it as well"):
         catalog.coverage.missing(archive, AGAIN, SeqRange(1, 10))
     catalog.coverage.adopt(archive, again)
     catalog.coverage.adopt(archive, again)

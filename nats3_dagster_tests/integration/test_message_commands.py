@@ -93,7 +93,7 @@ NOTHING = (
     (("get", "logs", "--seq", "11"), "1 Error: Sequence 11 is not in archive logs: its last one is 10"),
     (("get", "logs", "--at", "2027-01-01"), "1 Error: Archive logs has no message stored at 2027-01-01T00:00:00"),
     (("next", "logs", "--subject", "x", "--after", "4"), "1 Error: Archive logs has no message of x after"),
-    (("last", "logs", "--subject", "y"), "1 Error: Archive logs has no message of y. See what it"),
+    (("last", "logs", "--subject", "y"), "1 Error: Archive logs has no message of y. See the chunks of archive logs"),
     (("last", "logs", "--subject", "x", "--at", "2026-01-01"), "1 Error: Archive logs has no message of x stored"),
     (("ref", "logs", "--seq", "6"), "1 Error: Sequence 6 is not in archive logs: it was deleted"),
     (("next", "logs", "--subject", "a..b"), "2 Error: "),
