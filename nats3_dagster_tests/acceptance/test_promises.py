@@ -211,7 +211,7 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"second life")] * 4)
     hour = hours_of(wire, "EV")[0]
-    with pytest.raises(StreamChanged, match="made again.*Adopt the new one"):
+    with pytest.raises(StreamChanged, match="made again.*adopt the new one"):
         run_capture(spark, settings, "events", hour)
     assert run_capture(spark, settings, "events", hour, adopt=True).messages == 4
     with Catalog.connect(settings.postgres) as catalog:
