@@ -103,7 +103,7 @@ def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState)
 
 
 def _uncaptured(workspace: Workspace, archive: Archive, earlier: Coverage) -> Gap | None:
-    """What is missing in the archive of an earlier incarnation, as far as it was ever seen; None for nothing."""
+    """Returns the sequences of an earlier incarnation that the archive does not have, as far as it was ever seen."""
     seen = workspace.catalog.coverage.last_state(earlier.incarnation)
     last = max(earlier.last, seen.last_seq if seen else 0)
     if last < earlier.start:
