@@ -159,7 +159,7 @@ def test_deleted_messages_are_accounted_for_and_expired_ones_are_gaps(
     wire.api("STREAM.PURGE.EV", seq=106)
     result = capture_all(spark, settings, wire)[-1]
     assert (result.messages, result.lost) == (5, 5)
-    with pytest.raises(OperatorError, match="Sequences of the selection are not in the archive"):
+    with pytest.raises(OperatorError, match="Sequences of the selection are not in archive events"):
         begin_replay(settings, ReplaySpec("events", into_own_stream=True))
 
 
