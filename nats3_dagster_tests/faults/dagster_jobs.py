@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dagster import AssetKey, DagsterInstance
 
-from nats3_dagster.archive.proof.manifests import repair_manifests
+from nats3_dagster.archive.proof.manifest_repair import repair_manifests
 from nats3_dagster.defs import cursor as sensor_cursor
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.defs.reconcile import reconcile

@@ -7,7 +7,8 @@ import psycopg
 import pytest
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.proof.manifests import repair_manifests, stray_manifests
+from nats3_dagster.archive.proof.manifest_repair import repair_manifests
+from nats3_dagster.archive.proof.manifests import stray_manifests
 from nats3_dagster.archive.proof.seal import check_sealed, newest_closed, seal_hours
 from nats3_dagster.archive.proof.verify import verify_seals
 from nats3_dagster.archive.stored import folder

@@ -11,7 +11,8 @@ from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.proof import repair as repairs
 from nats3_dagster.archive.proof import seal as sealing
 from nats3_dagster.archive.proof import source_check
-from nats3_dagster.archive.proof.manifests import repair_manifests, stray_manifests
+from nats3_dagster.archive.proof.manifest_repair import repair_manifests
+from nats3_dagster.archive.proof.manifests import stray_manifests
 from nats3_dagster.archive.proof.unlisted import Unlisted, examine
 from nats3_dagster.archive.proof.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
