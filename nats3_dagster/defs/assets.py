@@ -28,6 +28,7 @@ from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.marks import split
 from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
 from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
+from nats3_dagster.defs.platform import CHUNKS, REPLAY, SEALED, STREAM, Platform
 from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema
@@ -42,20 +43,23 @@ CAPTURE_HOURS = 24
 CAPTURE_POOL, REPLAY_POOL = "jetstream", "replay"
 
 
-def stream_asset(naming: Naming, stream: str) -> AssetSpec:
+def stream_asset(naming: Naming, platform: Platform, stream: str) -> AssetSpec:
     """`jetstream/<stream>`: it exists outside of nats3."""
+    described: Any = platform.of(STREAM, None, group="jetstream", kinds={"nats", "stream"})
     return AssetSpec(
         naming.stream_key(stream),
-        group_name=naming.group or "jetstream",
-        kinds={"nats", "stream"},
         metadata={"stream": stream},
-        tags=naming.tags,
         description=f"Stream {stream} in JetStream. Each capture reports the state of the stream here.",
+        **described,
     )
 
 
 def chunks_asset(
-    naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefinition, declaration: Declaration | None = None
+    naming: Naming,
+    platform: Platform,
+    spec: ArchiveSpec,
+    hours: HourlyPartitionsDefinition,
+    declaration: Declaration | None = None,
 ) -> AssetsDefinition:
     """`<archive>/chunks`: a partition is complete when every message of its hour is in a chunk, or known to be lost."""
     name = spec.name
@@ -65,11 +69,6 @@ def chunks_asset(
         key=key,
         deps=[AssetDep(naming.stream_key(spec.stream))],
         partitions_def=hours,
-        group_name=naming.group or name,
-        kinds={"nats", "pyspark", "parquet", "s3"},
-        owners=naming.owners,
-        tags=naming.tags,
-        pool=CAPTURE_POOL,
         backfill_policy=BackfillPolicy.multi_run(CAPTURE_HOURS),
         description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). Green are the "
         "covered hours: those with messages, and those proven to have none. "
@@ -79,6 +78,7 @@ def chunks_asset(
             else "Materializing an hour captures what is missing from the archive; materializing it again adds nothing."
         ),
         metadata={**archive_metadata(spec), "dagster/column_schema": COLUMNS},
+        **platform.of(CHUNKS, name, group=name, kinds={"nats", "pyspark", "parquet"}, pool=CAPTURE_POOL, in_store=True),
     )
     def chunks(
         context: AssetExecutionContext,
@@ -123,7 +123,9 @@ def chunks_asset(
     return chunks
 
 
-def sealed_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefinition) -> AssetsDefinition:
+def sealed_asset(
+    naming: Naming, platform: Platform, spec: ArchiveSpec, hours: HourlyPartitionsDefinition
+) -> AssetsDefinition:
     """`<archive>/sealed`: a partition is an hour that has ended and is complete, with its manifest."""
     name = spec.name
 
@@ -131,14 +133,11 @@ def sealed_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefin
         key=naming.sealed_key(name),
         deps=[AssetDep(naming.chunks_key(name))],
         partitions_def=hours,
-        group_name=naming.group or name,
-        kinds={"s3", "json"},
-        owners=naming.owners,
-        tags=naming.tags,
         backfill_policy=BackfillPolicy.single_run(),
         output_required=False,
         description=f"Hours of archive {name} that have ended and are complete. Each has a manifest beside its chunks "
         "that lists them with their hashes, and the gaps. Let assets that read whole hours depend on this one.",
+        **platform.of(SEALED, name, group=name, kinds={"json"}, in_store=True),
     )
     def sealed(
         context: AssetExecutionContext, nats3_settings: ResourceParam[Settings], nats3_s3: ResourceParam[Any]
@@ -157,7 +156,9 @@ def sealed_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefin
     return sealed
 
 
-def replay_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefinition) -> AssetsDefinition:
+def replay_asset(
+    naming: Naming, platform: Platform, spec: ArchiveSpec, hours: HourlyPartitionsDefinition
+) -> AssetsDefinition:
     """`<archive>/replay`: materializing hours publishes them, in order, as one replay."""
     name = spec.name
     key = naming.replay_key(name)
@@ -166,11 +167,6 @@ def replay_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefin
         key=key,
         deps=[AssetDep(naming.chunks_key(name))],
         partitions_def=hours,
-        group_name=naming.group or name,
-        kinds={"nats", "pyspark"},
-        owners=naming.owners,
-        tags=naming.tags,
-        pool=REPLAY_POOL,
         backfill_policy=BackfillPolicy.single_run(),
         # A dry run materializes nothing.
         output_required=False,
@@ -180,6 +176,7 @@ def replay_asset(naming: Naming, spec: ArchiveSpec, hours: HourlyPartitionsDefin
         f"Config to begin with:\n\n```yaml\nops:\n  {naming.replay_op(name)}:\n    config:\n"
         f'      write_subject: "replay.>"\n      create_stream: REPLAYED\n```',
         metadata={"source_stream": spec.stream},
+        **platform.of(REPLAY, name, group=name, kinds={"nats", "pyspark"}, pool=REPLAY_POOL),
     )
     def replay_hours(
         context: AssetExecutionContext,

@@ -1,50 +1,31 @@
 """Archives in other Dagster projects: a component for defs.yaml, and the same as a function in Python."""
 
-from collections.abc import Container, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dagster import Component, ComponentLoadContext, Definitions, Model, ResolutionContext, Resolvable, Resolver
+from dagster import (
+    Component,
+    ComponentLoadContext,
+    DagsterInvalidDefinitionError,
+    Definitions,
+    ResolutionContext,
+    Resolver,
+    RetryPolicy,
+)
 from dagster.components.component.component import ComponentTypeSpec
-from pydantic import BaseModel, create_model
+from pydantic import ValidationError, create_model
 
+from nats3_dagster.defs.declared import Declared, doc, fields_of, wrong_value
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.keys import Naming
+from nats3_dagster.defs.platform import Platform, PlatformSettings
 from nats3_dagster.defs.project import definitions_of, read
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec
 from nats3_dagster.model.archive_spec import with_mode
-from nats3_dagster.model.spec_table import Kind, by_key, settings_of
 
 
-def _doc(description: str) -> Resolver:
-    """Returns the resolver of a field. Dagster takes descriptions of fields with a default from here alone."""
-    return Resolver.default(description=description)
-
-
-def _fields(spec: type[Any], *, optional: Container[str] = ()) -> dict[str, Any]:
-    """A field for each setting of a spec; that of a file says so in its name. `optional`: keys of required settings
-    that may be left out."""
-    fields: dict[str, Any] = {}
-    for one in settings_of(spec):
-        name = f"{one.key}_file" if one.kind is Kind.FILE else one.key
-        required = Annotated[one.type, _doc(one.description)]
-        optional_ = Annotated[one.type | None, _doc(one.description)]
-        fields[name] = (required, ...) if one.required and one.key not in optional else (optional_, None)
-    return fields
-
-
-class _Declared(Model):
-    """The declarations of a component, with the settings of a spec as its fields."""
-
-    def given(self, spec: type[Any]) -> dict[str, Any]:
-        """The fields of the spec that are written."""
-        keys = {f"{one.key}_file": one.key for one in settings_of(spec) if one.kind is Kind.FILE}
-        written = self.model_dump(include={*_fields(spec)}, exclude_none=True)
-        return by_key(spec, {keys.get(name, name): value for name, value in written.items()})
-
-
-class ExportDeclaration(create_model("ExportSettings", __base__=_Declared, **_fields(ExportSpec)), Resolvable):
+class ExportDeclaration(create_model("ExportSettings", __base__=Declared, **fields_of(ExportSpec))):
     """Files for other systems, made of each sealed hour of the archive."""
 
     if TYPE_CHECKING:
@@ -57,8 +38,7 @@ class ExportDeclaration(create_model("ExportSettings", __base__=_Declared, **_fi
 
 
 class ArchiveDeclaration(
-    create_model("ArchiveSettings", __base__=_Declared, **_fields(ArchiveSpec, optional=("stream", "bucket"))),
-    Resolvable,
+    create_model("ArchiveSettings", __base__=PlatformSettings, **fields_of(ArchiveSpec, optional=("stream", "bucket")))
 ):
     """An archive by its name; with stream and bucket it is declared here, and created when it is first needed."""
 
@@ -67,10 +47,12 @@ class ArchiveDeclaration(
 
         def __init__(self, **settings: Any) -> None: ...
 
-    create_bucket: Annotated[bool, _doc("Make the bucket with the archive if there is none.")] = False
+    create_bucket: Annotated[bool, doc("Make the bucket with the archive if there is none.", {"type": "boolean"})] = (
+        False
+    )
     exports: Annotated[
         list[ExportDeclaration] | None,
-        _doc("Exports of the archive, created when they are first needed; those that the catalog has are defined too."),
+        doc("Exports of the archive, created when they are first needed; those that the catalog has are defined too."),
     ] = None
 
     def declaration(self) -> Declaration | None:
@@ -99,17 +81,7 @@ def _entries(context: ResolutionContext, value: Any) -> list[str | ArchiveDeclar
     ]
 
 
-def _name_the_field(extra: dict[str, Any], schema: dict[str, Any]) -> None:
-    """Say in the schema by `if` what an entry of `archives` may be: with `anyOf`, which Dagster writes, an error would
-    name no field of a declaration."""
-    schema |= extra
-    archives = schema["properties"]["archives"]
-    text, declaration = archives.pop("anyOf")[0]["items"]["anyOf"]
-    entry = {"if": {"type": "object"}, "then": declaration, "else": text}
-    archives |= {"if": {"type": "array"}, "then": {"items": entry}, "else": {"type": ["string", "null"]}}
-
-
-class ArchiveComponent(Component, Model, Resolvable):
+class ArchiveComponent(Component, PlatformSettings):
     """Archives of NATS JetStream streams in S3, with exactly-once captures, seals, checks and replays.
 
     Each archive gives the assets `chunks`, `sealed` and `replay` by hour, with checks, jobs and sensors. Let assets
@@ -129,27 +101,23 @@ class ArchiveComponent(Component, Model, Resolvable):
     ] = None
     key_prefix: Annotated[
         str | list[str] | None,
-        _doc(
+        doc(
             "Comes before the key of each asset: `acme`, or `[acme, nats]`. Joined by _ it begins the names of jobs "
             "and sensors. Each code location of a Dagster instance needs its own."
         ),
     ] = None
-    group_name: Annotated[
-        str | None, _doc("The group of all assets. Without it each archive has a group of its name.")
-    ] = None
-    owners: Annotated[
-        list[str] | None,
-        _doc("Owners of the assets: mail addresses, or `team:NAME`. Without it those of NATS3_OWNERS."),
-    ] = None
-    tags: Annotated[dict[str, str] | None, _doc("Tags of the assets.")] = None
 
     @classmethod
-    def model(cls) -> type[BaseModel]:
-        derived = super().model()
-        extra = derived.model_config.get("json_schema_extra")
-        if isinstance(extra, dict):
-            derived.model_config["json_schema_extra"] = partial(_name_the_field, extra)
-        return derived
+    def schema_of_field(cls, field: dict[str, Any]) -> None:
+        """Also of `archives`: an entry is a name, or a declaration."""
+        listed = [one["items"]["anyOf"] for one in field.get("anyOf", ()) if "anyOf" in one.get("items", ())]
+        if not listed:
+            return super().schema_of_field(field)
+        field.pop("anyOf")
+        ((text, declaration),) = listed
+        entry = {"if": {"type": "object"}, "then": declaration, "else": text}
+        field |= {"if": {"type": "array"}, "then": {"items": entry}, "else": {"type": ["string", "null"]}}
+        return None
 
     @classmethod
     def get_spec(cls) -> ComponentTypeSpec:
@@ -158,33 +126,47 @@ class ArchiveComponent(Component, Model, Resolvable):
         )
 
     def build_defs(self, context: ComponentLoadContext) -> Definitions:
-        return build_archive_definitions(
-            archives=self.archives,
-            key_prefix=self.key_prefix or (),
-            group_name=self.group_name,
-            owners=self.owners or (),
-            tags=self.tags,
-        )
+        return build_archive_definitions(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
 def build_archive_definitions(
     *,
     archives: Sequence[str | ArchiveDeclaration] | None = None,
-    key_prefix: str | Sequence[str] = (),
+    key_prefix: str | Sequence[str] | None = None,
     group_name: str | None = None,
-    owners: Sequence[str] = (),
+    owners: Sequence[str] | None = None,
     tags: Mapping[str, str] | None = None,
+    kinds: Sequence[str] | None = None,
+    retry_policy: RetryPolicy | Mapping[str, Any] | None = None,
+    assets: Mapping[str, Any] | None = None,
 ) -> Definitions:
     """Definitions of archives, to be merged with those of a project; the arguments are the fields of ArchiveComponent.
     It reads the catalog once and writes nothing. Raises CannotLoad if it cannot be read or an argument is invalid."""
-    prefix = tuple(part for part in key_prefix.split("/") if part) if isinstance(key_prefix, str) else (*key_prefix,)
+    parts = key_prefix.split("/") if isinstance(key_prefix, str) else key_prefix or ()
     try:
-        naming = Naming(prefix, group_name, tuple(owners), dict(tags or {}))
+        naming = Naming(tuple(part for part in parts if part))
+        everywhere = PlatformSettings.model_validate(
+            {
+                "group_name": group_name,
+                "owners": owners,
+                "tags": tags,
+                "kinds": kinds,
+                "retry_policy": retry_policy,
+                "assets": assets,
+            }
+        )
         declared = None if archives is None else _declared(archives)
+        of_archives = {one.name: one for one in archives or () if not isinstance(one, str)}
+        platform = Platform(everywhere, of_archives)
+    except ValidationError as error:
+        raise CannotLoad(wrong_value(error)) from None
     except Nats3Error as error:
         raise CannotLoad(error) from None
-    defined, naming = read(naming, declared)
-    return definitions_of(defined, naming, chosen=None if declared is None else frozenset(declared))
+    defined, platform = read(naming, platform, declared)
+    try:
+        return definitions_of(defined, naming, platform, chosen=None if declared is None else frozenset(declared))
+    except DagsterInvalidDefinitionError as error:
+        raise CannotLoad(OperatorError(f"Dagster refuses a setting: {error}", "Correct it")) from None
 
 
 def _declared(archives: Sequence[str | ArchiveDeclaration]) -> dict[str, Declaration | None]:

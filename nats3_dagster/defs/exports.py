@@ -35,6 +35,7 @@ from nats3_dagster.defs.failures import step_failures, tick_failures
 from nats3_dagster.defs.keys import EXPORT_TAG, Naming
 from nats3_dagster.defs.metadata import Metadata, export_metadata
 from nats3_dagster.defs.partitions import blocks, hours_of_run, range_tags
+from nats3_dagster.defs.platform import EXPORTS, Platform
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.runs import log_failures, progress_log
 from nats3_dagster.defs.sensors import deleted
@@ -56,6 +57,7 @@ EXPORT_POOL = "export"
 
 def export_asset(
     naming: Naming,
+    platform: Platform,
     archive: ArchiveSpec,
     spec: ExportSpec,
     hours: HourlyPartitionsDefinition,
@@ -69,16 +71,12 @@ def export_asset(
         key=key,
         deps=[AssetDep(naming.sealed_key(name))],
         partitions_def=hours,
-        group_name=naming.group or name,
-        kinds={"pyspark", spec.format, spec.place.scheme},
-        owners=naming.owners,
-        tags=naming.tags,
-        pool=EXPORT_POOL,
         backfill_policy=BackfillPolicy.multi_run(EXPORT_HOURS),
         output_required=False,
         description=f"Messages of archive {name} as {spec.format} files at {spec.destination}, by hour. Only sealed "
         "hours are exported; materializing an hour again makes the same files.",
         metadata=_definition_metadata(spec),
+        **platform.of(EXPORTS, name, group=name, kinds={"pyspark", spec.format, *_place_kinds(spec)}, pool=EXPORT_POOL),
     )
     def exported(
         context: AssetExecutionContext,
@@ -216,6 +214,11 @@ def _metadata(settings: Settings, archive_name: str, name: str, hour: str) -> Me
         found = of_exports.one_hour(workspace, archive, export, hour)
         assert found is not None
         return export_metadata(archive, export, found)
+
+
+def _place_kinds(spec: ExportSpec) -> set[str]:
+    """Returns the kind of the store that takes the files; none for a folder."""
+    return {spec.place.scheme} - {"file"}
 
 
 def _definition_metadata(spec: ExportSpec) -> Metadata:

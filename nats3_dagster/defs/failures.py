@@ -1,7 +1,7 @@
 """Failures as the UI and a shell show them.
 
-An error that we foresee is shown as two sentences, what happened and what to do next, and the step is not retried: the
-same again cannot help. Everything else keeps its traceback.
+An error that we foresee is shown as two sentences, what happened and what to do next. Where the asset has a retry
+policy, the step is tried again unless the same again cannot help. Everything else keeps its traceback.
 """
 
 import os
@@ -20,10 +20,24 @@ from dagster import (
 from nats3_dagster.defs.internals import REPOSITORY_LABEL_TAG, DagsterUserCodeProcessError, SerializableErrorInfo
 from nats3_dagster.defs.keys import PROJECT, REPLAY_TAG, Naming
 from nats3_dagster.defs.wording import STOPPED_REPLAY
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.errors import (
+    BucketRefused,
+    ChunkError,
+    EngineError,
+    LostMessages,
+    Nats3Error,
+    OperatorError,
+    Paused,
+    StreamChanged,
+    UnknownConsumer,
+)
 from nats3_dagster.redaction import redact_error
 
 Context = AssetExecutionContext | AssetCheckExecutionContext | OpExecutionContext
+
+
+# What the same again cannot help: the request, the stream or the archive has to change first.
+_FINAL = (OperatorError, EngineError, UnknownConsumer, StreamChanged, LostMessages, Paused, BucketRefused, ChunkError)
 
 
 class CannotLoad(DagsterUserCodeProcessError, click.ClickException):
@@ -51,7 +65,7 @@ class ForeseenFailure(DagsterUserCodeProcessError, Failure):
         super().__init__(
             error.text_in(naming.words),
             metadata={"what": error.what, **({"next_step": error.hint_in(naming.words)} if error.hint else {})},
-            allow_retries=False,
+            allow_retries=not isinstance(error, _FINAL),
             user_code_process_error_infos=[_without_frames(error, naming)],
         )
 

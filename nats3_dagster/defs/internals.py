@@ -35,6 +35,10 @@ from dagster._core.storage.tags import (
 # A type only: what a class named in dagster.yaml is made with (storage.py). Nothing breaks at run time without it.
 from dagster._serdes import ConfigurableClassData
 
+# The error of a field in YAML that Dagster passes on as it is. Without it each wrong value of a declaration would be a
+# traceback inside another one's text.
+from dagster.components.resolved.errors import ResolutionException
+
 # What `user_code_process_error_infos` is a list of: see DagsterUserCodeProcessError.
 from dagster_shared.error import SerializableErrorInfo
 
@@ -51,6 +55,7 @@ __all__ = [
     "BulkActionsFilter",
     "ConfigurableClassData",
     "DagsterUserCodeProcessError",
+    "ResolutionException",
     "RunStorageSqlMetadata",
     "ScheduleStorageSqlMetadata",
     "SerializableErrorInfo",

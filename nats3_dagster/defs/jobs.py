@@ -21,6 +21,7 @@ from dagster import (
 from nats3_dagster.defs.assets import REPLAY_POOL
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, CHECKS, INTACT, Naming
+from nats3_dagster.defs.platform import REPLAY, Platform
 from nats3_dagster.defs.replays import began_at, dry_run, replay, resume
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.run_config import ResumeConfig, WindowConfig
@@ -65,12 +66,12 @@ def replay_job(naming: Naming, spec: ArchiveSpec) -> Any:
     )
 
 
-def window_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDefinition:
+def window_job(naming: Naming, platform: Platform, chosen: Collection[str] | None = None) -> JobDefinition:
     """`replay`; of the `chosen` archives, or of any."""
 
     @op(
         name=naming.name("replay_window"),
-        pool=REPLAY_POOL,
+        pool=platform.pool(REPLAY, REPLAY_POOL),
         tags={"kind": "pyspark"},
         description="Publish messages of an archive, selected by time or sequence, with PySpark.",
     )
@@ -107,12 +108,12 @@ def window_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDefi
     return replay_window_job
 
 
-def resume_job(naming: Naming) -> JobDefinition:
+def resume_job(naming: Naming, platform: Platform) -> JobDefinition:
     """`resume_replay`."""
 
     @op(
         name=naming.name("resume_recorded_replay"),
-        pool=REPLAY_POOL,
+        pool=platform.pool(REPLAY, REPLAY_POOL),
         tags={"kind": "pyspark"},
         description="Publish with PySpark what is left of a replay that was recorded.",
     )

@@ -5,8 +5,8 @@ an instance and a catalog, and each reports and forgets its own assets only.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from dagster import AssetCheckKey, AssetKey
 
@@ -29,17 +29,10 @@ ARCHIVE_TAG = "nats3/archive"
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How a code location names what it defines. Raises OperatorError for a prefix or an owner that Dagster would
-    refuse."""
+    """How a code location names what it defines. Raises OperatorError for a prefix that Dagster would refuse."""
 
     # Parts of each asset key before the archive's name; joined by _ they begin each name of a job, sensor or op.
     prefix: tuple[str, ...] = ()
-    # Of the assets of all archives; None for a group for each archive, by its name.
-    group: str | None = None
-    # Mail addresses, or `team:platform`.
-    owners: tuple[str, ...] = ()
-    # Of each asset, by name.
-    tags: Mapping[str, str] = field(default_factory=dict[str, str])
     # The repository as the UI labels runs with it, where it is known: __repository__@LOCATION.
     repository: str | None = None
 
@@ -49,11 +42,6 @@ class Naming:
                 raise OperatorError(
                     f"The key_prefix has the part {part!r}", "A part has letters, digits, _ . and - only"
                 )
-        if self.group is not None and not re.fullmatch(r"\w+(/\w+)*", self.group, re.ASCII):
-            raise OperatorError(
-                f"The group_name is {self.group!r}", "Use letters, digits and _, in parts that are joined by slashes"
-            )
-        check_owners(self.owners, "owners")
 
     def stream_key(self, stream: str) -> AssetKey:
         return AssetKey([*self.prefix, "jetstream", stream])
@@ -102,13 +90,6 @@ class Naming:
             )
             for code, text in WORDS.items()
         }
-
-
-def check_owners(owners: Iterable[str], where: str) -> None:
-    """Raises OperatorError for one that Dagster would refuse; `where` it was given is in the message."""
-    for owner in owners:
-        if not re.fullmatch(r"team:\S+|[^\s@:]+@[^\s@:]+\.[^\s@:]+", owner):
-            raise OperatorError(f"{owner!r} in {where} is no owner", "Write a mail address or team:name")
 
 
 # The project's own code location, which workspace.yaml names.

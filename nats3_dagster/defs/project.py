@@ -18,8 +18,9 @@ from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.exports import export_asset, export_sensor
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, resume_job, window_job
-from nats3_dagster.defs.keys import PROJECT, Naming, check_owners
+from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.partitions import ended_hours_from, hours_from
+from nats3_dagster.defs.platform import Platform, check_owners
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor, sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
@@ -46,13 +47,15 @@ class Defined:
 def load() -> Definitions:
     """The definitions of the archives that the catalog has now, as the project's own. Raises CannotLoad if it cannot be
     read."""
-    defined = read(PROJECT)
-    return definitions_of(*defined, executor=in_process_executor)
+    defined, platform = read(PROJECT, Platform())
+    return definitions_of(defined, PROJECT, platform, executor=in_process_executor)
 
 
-def read(naming: Naming, declared: Mapping[str, Declaration | None] | None = None) -> tuple[list[Defined], Naming]:
-    """The archives to define, by name: all of the catalog, or the `declared` ones; and how they are named, with the
-    owners of the settings where it has none. Raises CannotLoad."""
+def read(
+    naming: Naming, platform: Platform, declared: Mapping[str, Declaration | None] | None = None
+) -> tuple[list[Defined], Platform]:
+    """The archives to define, by name: all of the catalog, or the `declared` ones; and what the platform sets, with
+    what the settings say of owners and store. Raises CannotLoad."""
     try:
         redact_logs()  # of code servers, the daemon and runs: each loads the definitions
         settings = Settings.load()
@@ -67,8 +70,9 @@ def read(naming: Naming, declared: Mapping[str, Declaration | None] | None = Non
         for export in every:
             if export.archive_id in of_archive:  # one may have been created since
                 exports[of_archive[export.archive_id]].append(export.spec)
+        kinds = frozenset[str]() if settings.store.folder else frozenset({"s3"})
         return [_with_exports(one, exports[one.spec.name]) for one in defined], replace(
-            naming, owners=naming.owners or owners
+            platform, owners=owners, store_kinds=kinds
         )
     except Nats3Error as error:
         raise CannotLoad(error, naming) from None
@@ -100,7 +104,12 @@ def owners_of(text: str) -> tuple[str, ...]:
 
 
 def definitions_of(
-    every: Iterable[Defined], naming: Naming, *, chosen: Collection[str] | None = None, executor: Any = None
+    every: Iterable[Defined],
+    naming: Naming,
+    platform: Platform,
+    *,
+    chosen: Collection[str] | None = None,
+    executor: Any = None,
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
     sensor. All have three jobs, three sensors, resources.
@@ -111,7 +120,7 @@ def definitions_of(
     assets: list[Any] = []
     names = [defined.spec.name for defined in every]
     check = check_job(naming, names)
-    jobs: list[Any] = [window_job(naming, chosen), resume_job(naming), check]
+    jobs: list[Any] = [window_job(naming, platform, chosen), resume_job(naming, platform), check]
     sensors: list[SensorDefinition] = [
         catalog_sensor(naming, chosen),
         check_sensor(naming, names, check),
@@ -125,9 +134,9 @@ def definitions_of(
             spec, hours, ended = defined.spec, hours_from(defined.begins_ns), ended_hours_from(defined.begins_ns)
             capture = capture_job(naming, spec)
             assets += [
-                chunks_asset(naming, spec, hours, defined.declaration),
-                sealed_asset(naming, spec, ended),
-                replay_asset(naming, spec, hours),
+                chunks_asset(naming, platform, spec, hours, defined.declaration),
+                sealed_asset(naming, platform, spec, ended),
+                replay_asset(naming, platform, spec, hours),
             ]
             jobs += [capture, replay_job(naming, spec)]
             asset_checks.append(checks(naming, spec))
@@ -137,9 +146,11 @@ def definitions_of(
             ]
             if defined.exports:
                 declared = defined.declared_exports
-                assets += [export_asset(naming, spec, export, ended, declared) for export in defined.exports]
+                assets += [export_asset(naming, platform, spec, export, ended, declared) for export in defined.exports]
                 sensors.append(export_sensor(naming, spec, defined.exports, ended, declared))
-        assets += [stream_asset(naming, stream) for stream in sorted({defined.spec.stream for defined in every})]
+        assets += [
+            stream_asset(naming, platform, stream) for stream in sorted({defined.spec.stream for defined in every})
+        ]
         return Definitions(
             assets=assets,
             asset_checks=asset_checks,

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.export_spec import ExportSpec
+from nats3_dagster.model.pattern import Pattern
 from nats3_dagster.model.spec_table import Kind, check_settings, setting
-from nats3_dagster.model.stream import check_stream_name
+from nats3_dagster.model.stream import STREAM_NAME
 from nats3_dagster.subjects import check_filter
 
 Mode = Literal["stream", "consumer"]
@@ -33,6 +34,7 @@ class ArchiveSpec:
             Kind.TEXT,
             "Name of the archive: letters, digits and _; commands and the HTTP API write _ for any other character.",
             metavar="NAME",
+            pattern=Pattern(r"[A-Za-z0-9_]+", "an archive name", "Use letters, digits and _ only", longest=MAX_NAME),
             fixed="its objects and its assets are named by it",
         )
     )
@@ -41,11 +43,22 @@ class ArchiveSpec:
             Kind.TEXT,
             "The JetStream stream to archive.",
             metavar="STREAM",
+            pattern=STREAM_NAME,
             fixed="what it has is counted by the sequences of its stream",
         )
     )
     bucket: str = field(
-        metadata=setting(Kind.TEXT, "The bucket that takes the chunks.", metavar="BUCKET", fixed=_PLACE)
+        metadata=setting(
+            Kind.TEXT,
+            "The bucket that takes the chunks.",
+            metavar="BUCKET",
+            pattern=Pattern(
+                r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]",
+                "a bucket name",
+                "Use 3 to 63 letters, digits, dots and hyphens",
+            ),
+            fixed=_PLACE,
+        )
     )
     # Of the object keys: parts joined by slashes, or empty.
     prefix: str = field(
@@ -77,6 +90,7 @@ class ArchiveSpec:
             "one: nats3-<archive>.",
             metavar="NAME",
             body_key="consumer",
+            pattern=Pattern(r"[^\s.*>/\\]{1,255}", "a consumer name", "It has no white space nor . * > / \\"),
             fixed="what it has is counted by what its consumer delivered",
         ),
     )
@@ -114,25 +128,9 @@ class ArchiveSpec:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if not re.fullmatch(r"[A-Za-z0-9_]+", self.name):
-            raise OperatorError(f"{self.name!r} is not an archive name", "Use letters, digits and _ only", field="name")
-        if len(self.name) > MAX_NAME:
+        if self.durable is not None and self.mode != "consumer":
             raise OperatorError(
-                f"{self.name[:30]!r}... is not an archive name", f"Use at most {MAX_NAME} characters", field="name"
-            )
-        check_stream_name(self.stream)
-        if self.durable is not None:
-            if self.mode != "consumer":
-                raise OperatorError(
-                    f"An archive of the mode {self.mode} has no consumer", "Use the mode consumer", field="durable"
-                )
-            if not re.fullmatch(r"[^\s.*>/\\]{1,255}", self.durable):
-                raise OperatorError(
-                    f"{self.durable!r} is not a consumer name", "It has no white space nor . * > / \\", field="durable"
-                )
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", self.bucket):
-            raise OperatorError(
-                f"{self.bucket!r} is not a bucket name", "Use 3 to 63 letters, digits, dots and hyphens", field="bucket"
+                f"An archive of the mode {self.mode} has no consumer", "Use the mode consumer", field="durable"
             )
         _check_prefix(self.prefix)
         with blaming("subjects"):

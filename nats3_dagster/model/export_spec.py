@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from nats3_dagster.errors import OperatorError, blaming
+from nats3_dagster.model.pattern import Pattern
 from nats3_dagster.model.spec_table import Kind, check_settings, setting
 from nats3_dagster.plausible import subject_fault
 from nats3_dagster.subjects import check_filter
@@ -55,7 +56,19 @@ class ExportSpec:
     """An export as declared. Raises OperatorError if a field is invalid."""
 
     # Unique in its archive.
-    name: str = field(metadata=setting(Kind.TEXT, "Lower-case letters, digits and _.", metavar="NAME"))
+    name: str = field(
+        metadata=setting(
+            Kind.TEXT,
+            "Lower-case letters, digits and _.",
+            metavar="NAME",
+            pattern=Pattern(
+                r"[a-z0-9_]+",
+                "an export name",
+                "Use lower-case letters, digits and _ only",
+                longest=MAX_EXPORT_NAME,
+            ),
+        )
+    )
     destination: str = field(
         metadata=setting(
             Kind.ADDRESS,
@@ -89,6 +102,11 @@ class ExportSpec:
             Kind.TEXT,
             "Split files by subject:2, header:Name, header:Name:default, field:a.b or decoder. Without it no split.",
             metavar="KEY",
+            pattern=Pattern(
+                r"subject:[1-9][0-9]{0,2}(,[1-9][0-9]{0,2})*|header:[^\s:]+(:[^\s:]+)?|field:[^.\s]+(\.[^.\s]+)*|decoder",
+                "a key",
+                "Use subject:2, header:Name, header:Name:default, field:a.b or decoder",
+            ),
         ),
     )
     format: Format = field(
@@ -129,12 +147,6 @@ class ExportSpec:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if not re.fullmatch(r"[a-z0-9_]+", self.name):
-            hint = "Use lower-case letters, digits and _ only"
-            raise OperatorError(f"{self.name!r} is not an export name", hint, field="name")
-        if len(self.name) > MAX_EXPORT_NAME:
-            hint = f"Use at most {MAX_EXPORT_NAME} characters"
-            raise OperatorError(f"{self.name[:30]!r}... is not an export name", hint, field="name")
         parse_destination(self.destination)
         with blaming("subjects"):
             for subject in self.subjects:
@@ -209,12 +221,6 @@ class ExportSpec:
     def _check_key(self) -> None:
         if self.key is None:
             return
-        if not re.fullmatch(
-            r"subject:[1-9]\d{0,2}(,[1-9]\d{0,2})*|header:[^\s:]+(:[^\s:]+)?|field:[^.\s]+(\.[^.\s]+)*|decoder",
-            self.key,
-        ):
-            hint = "Use subject:2, header:Name, header:Name:default, field:a.b or decoder"
-            raise OperatorError(f"{self.key!r} is not a key", hint, field="key")
         if self.key.startswith("field:") and self.decode == "raw":
             raise OperatorError(
                 "The decoder raw makes no fields to split by", "Use another decoder, or subject:2", field="key"

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
+from nats3_dagster.model.pattern import Pattern
 from nats3_dagster.model.quantities import size_text
 from nats3_dagster.model.stream import SeqRange, parse_sequences
 from nats3_dagster.plausible import check_field
@@ -93,6 +94,8 @@ class Setting:
     # The smallest and the largest number; None where the spec itself checks it.
     least: int | None
     most: int | None
+    # The form of a text; None where the spec itself checks it.
+    pattern: Pattern | None
     # Of a choice; empty for any other kind.
     choices: tuple[str, ...]
     # Why it cannot change once it is set; None if it can.
@@ -205,13 +208,14 @@ def setting(
     limit: int = 256,
     least: int | None = None,
     most: int | None = None,
+    pattern: Pattern | None = None,
     fixed: str | None = None,
     required: bool = False,
 ) -> dict[str, Any]:
     """The metadata of a dataclass field that is a setting. `key`: where users call it by another name; `body_key`:
     where requests do so. `required`: users must give it, though the field has a default."""
-    facts = {"metavar": metavar, "limit": limit, "least": least, "most": most, "fixed": fixed, "required": required}
-    return {_KEY: {"kind": kind, "help": help, "key": key, "body_key": body_key or key} | facts}
+    facts = {"metavar": metavar, "limit": limit, "least": least, "most": most, "pattern": pattern, "fixed": fixed}
+    return {_KEY: {"kind": kind, "help": help, "key": key, "body_key": body_key or key, "required": required} | facts}
 
 
 def settings() -> dict[str, Any]:
@@ -261,12 +265,14 @@ def to_body(spec: Any) -> dict[str, Any]:
 
 
 def check_settings(spec: Any) -> None:
-    """Raises OperatorError, with the field, for a text that can be neither a name nor a path, a choice that there is
-    not, and a number out of its range."""
+    """Raises OperatorError, with the field, for a text that can be neither a name nor a path or has another form, a
+    choice that there is not, and a number out of its range."""
     for one in settings_of(spec.__class__):
         value = getattr(spec, one.name)
         if one.kind in (Kind.TEXT, Kind.FILE, Kind.TEXTS, Kind.CHOICE):
             check_field(one.name, value)
+        if one.pattern is not None and value is not None:
+            one.pattern.check(value, one.name)
         if one.choices and value not in one.choices:
             *others, last = one.choices
             hint = f"Use {', '.join(others)} or {last}"

@@ -8,12 +8,16 @@ from typing import Any, NamedTuple
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.model.pattern import Pattern
 from nats3_dagster.plausible import check_field
 from nats3_dagster.subjects import decoded
 
 # The largest sequence that the catalog can hold: the end of its ranges is the one after it. A stream that counts from 1
 # does not get there.
 MAX_SEQUENCE = 2**63 - 2
+STREAM_NAME = Pattern(
+    r"[^\s.*>/\\]{1,255}", "a stream name", "It may not hold white space or any of . * > / \\, nor be over 255 long"
+)
 
 
 class SeqRange(NamedTuple):
@@ -74,12 +78,7 @@ def parse_sequences(text: str) -> SeqRange:
 def check_stream_name(text: str, field: str = "stream") -> str:
     """`text` if a stream can have this name. Raises OperatorError that names the field."""
     check_field(field, text)
-    if not re.fullmatch(r"[^\s.*>/\\]{1,255}", text):
-        raise OperatorError(
-            f"{text!r} is not a stream name" + ("" if field == "stream" else f" for {field}"),
-            "It may not hold white space or any of . * > / \\, nor be over 255 long",
-            field=field,
-        )
+    STREAM_NAME.check(text, field, "" if field == "stream" else f" for {field}")
     return text
 
 

@@ -128,6 +128,41 @@ def test_dg_names_a_bad_field(dg: Dg) -> None:
     assert "attributes.postgres_url Additional properties are not allowed" in ran.stdout
 
 
+def test_dg_names_a_wrong_value_at_its_line(dg: Dg) -> None:
+    wrong = {
+        "max_age_s: fast": "'fast' is not of type 'integer'",
+        "max_bytes: -1": "-1 is less than the minimum of 1",
+        "name: or-ders": "'or-ders' does not match",
+        "mode: pull": "'pull' is not one of ['stream', 'consumer'",
+        "exports: [{name: Files, to: 's3://a'}]": "'Files' does not match",
+        "assets: {chunks: {pool: a b}}": "'a b' does not match",
+        "retry_policy: {max_retries: often}": "'often' is not of type 'integer'",
+    }
+    file = dg.project / "src/acme_data/defs/archives/defs.yaml"
+    written = file.read_text().replace("name: orders", "name: or-ders")
+    lines = "\n      ".join(line for line in wrong if not line.startswith("name"))
+    file.write_text(written := written.replace("max_age_s: 30", lines))
+    ran = dg("check", "yaml")
+    assert ran.returncode == 1
+    for line, says in wrong.items():
+        at = written[: written.index(line)].count("\n") + 1
+        assert any(f"defs.yaml:{at} " in said and says in said for said in ran.stdout.splitlines()), (line, ran.stdout)
+
+
+def test_a_wrong_value_of_a_template_is_said_in_one_line(dg: Dg) -> None:
+    file = dg.project / "src/acme_data/defs/archives/defs.yaml"
+    file.write_text(file.read_text().replace("max_age_s: 30", "max_age_s: '{{ env.AGE }}'"))
+    dg.environment["AGE"] = "secret-like"
+    assert dg("check", "yaml").returncode == 0
+    ran = dg("check", "defs")
+    assert ran.returncode == 1
+    assert "max_age_s of orders: Input should be a valid integer" in ran.stdout + ran.stderr
+    assert "secret-like" not in ran.stdout + ran.stderr
+    assert "pydantic" not in ran.stdout + ran.stderr
+    dg.environment["AGE"] = "45"
+    assert dg("check", "defs").returncode == 0
+
+
 def test_every_field_is_documented_in_the_schema() -> None:
     schema = ArchiveComponent.model().model_json_schema()
     declaration = schema["$defs"]["ArchiveDeclarationModel"]["properties"]

@@ -1,0 +1,176 @@
+"""The settings that a Dagster platform gives assets: owners, tags, pools, policies.
+
+Each field stands here once: those of the component, of an archive in it and of one kind of its assets are made of these
+classes. The most specific value counts; tags and kinds add up.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NotRequired, TypedDict, cast
+
+from dagster import AutomationCondition, FreshnessPolicy, Resolver, RetryPolicy
+from pydantic import ConfigDict, InstanceOf
+
+from nats3_dagster.defs.declared import Declared, doc, text_schema, unless_template
+from nats3_dagster.defs.policies import Freshness, FreshnessSettings, Retry, RetrySettings
+from nats3_dagster.errors import OperatorError
+
+GROUP = r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*"
+OWNER = r"team:\S+|[^\s@:]+@[^\s@:]+\.[^\s@:]+"
+_POOL = r"\S+"
+_KIND = r"[A-Za-z0-9_.-]{1,48}"
+
+# The kinds of assets that a code location has: the fields of AssetsByKind.
+STREAM, CHUNKS, SEALED, REPLAY, EXPORTS = "stream", "chunks", "sealed", "replay", "exports"
+
+
+def _texts(regex: str) -> dict[str, Any]:
+    return {"type": ["array", "null"], "items": {"type": "string", "pattern": rf"^(?:{regex})$|\{{\{{"}}
+
+
+class _Described(Declared):
+    """Settings of any asset."""
+
+    group_name: Annotated[
+        str | None,
+        doc("The group of the assets. Without it each archive has a group of its name.", text_schema(GROUP)),
+    ] = None
+    owners: Annotated[
+        list[str] | None,
+        doc("Owners of the assets: mail addresses, or `team:NAME`. Without it those of NATS3_OWNERS.", _texts(OWNER)),
+    ] = None
+    tags: Annotated[dict[str, str] | None, doc("Tags of the assets.")] = None
+    kinds: Annotated[
+        list[str] | None, doc("Kinds of the assets, beside their own, as the UI shows them.", _texts(_KIND))
+    ] = None
+
+
+class StreamSettings(_Described):
+    """Settings of the assets of streams, which exist outside of Dagster."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    freshness_policy: Freshness = None
+
+
+class AssetSettings(StreamSettings):
+    """Settings of one kind of assets."""
+
+    retry_policy: Retry = None
+    pool: Annotated[
+        str | None,
+        doc("The pool whose limit counts the runs. Without it jetstream, replay or export.", text_schema(_POOL)),
+    ] = None
+    automation_condition: Annotated[
+        InstanceOf[AutomationCondition] | None,
+        Resolver.default(
+            model_field_type=str | None,
+            description="When Dagster requests runs, beside nats3's own sensors, as "
+            "`{{ dg.AutomationCondition.eager() }}`.",
+            json_schema_extra=unless_template({"type": "null"}),
+        ),
+    ] = None
+
+
+class AssetsByKind(Declared):
+    """Settings of each kind of assets alone."""
+
+    stream: Annotated[StreamSettings | None, doc("Of `jetstream/STREAM`.")] = None
+    chunks: Annotated[AssetSettings | None, doc("Of `ARCHIVE/chunks`.")] = None
+    sealed: Annotated[AssetSettings | None, doc("Of `ARCHIVE/sealed`.")] = None
+    replay: Annotated[AssetSettings | None, doc("Of `ARCHIVE/replay`, and of its presets.")] = None
+    exports: Annotated[AssetSettings | None, doc("Of `ARCHIVE/EXPORT`.")] = None
+
+
+class PlatformSettings(_Described):
+    """Settings of all assets of a code location, or of an archive."""
+
+    retry_policy: Retry = None
+    assets: Annotated[AssetsByKind | None, doc("Settings of one kind of assets: its pool, policies and others.")] = None
+
+
+class AssetArguments(TypedDict):
+    """The arguments of `dagster.asset` that a platform sets; assets of streams have no more than the required ones."""
+
+    group_name: str
+    owners: Sequence[str]
+    tags: Mapping[str, str]
+    kinds: Set[str]
+    freshness_policy: FreshnessPolicy | None
+    pool: NotRequired[str]
+    retry_policy: NotRequired[RetryPolicy]
+    automation_condition: NotRequired[AutomationCondition[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The settings of a code location and of its archives. Raises OperatorError for an owner, a group or a freshness
+    policy that Dagster would refuse."""
+
+    everywhere: PlatformSettings = field(default_factory=PlatformSettings)
+    archives: Mapping[str, PlatformSettings] = field(default_factory=dict[str, PlatformSettings])
+    # Of assets that nothing else gives an owner.
+    owners: tuple[str, ...] = ()
+    # Of assets that lie in the store; none where it is a folder.
+    store_kinds: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for shared in (self.everywhere, *self.archives.values()):
+            by_kind = [getattr(shared.assets, kind) for kind in AssetsByKind.model_fields] if shared.assets else []
+            for settings in [shared, *filter(None, by_kind)]:
+                check_owners(settings.owners or (), "owners")
+                if isinstance(freshness := getattr(settings, "freshness_policy", None), FreshnessSettings):
+                    freshness.policy()
+                if settings.group_name is not None and not re.fullmatch(GROUP, settings.group_name):
+                    raise OperatorError(
+                        f"The group_name is {settings.group_name!r}",
+                        "Use letters, digits and _, in parts that are joined by slashes",
+                    )
+
+    def of(
+        self,
+        kind: str,
+        archive: str | None,
+        *,
+        group: str,
+        kinds: Set[str],
+        pool: str | None = None,
+        in_store: bool = False,
+        freshness: FreshnessPolicy | None = None,
+    ) -> AssetArguments:
+        """The arguments of an asset's definition that the platform sets. `group`, `kinds`, `pool`, `freshness`: what
+        it has without them. `in_store`: whether it is kept in the store."""
+        chosen: dict[str, Any] = {"group_name": group, "owners": self.owners, "freshness_policy": freshness}
+        if pool is not None:
+            chosen["pool"] = pool
+        tags: dict[str, str] = {}
+        every = {*kinds, *(self.store_kinds if in_store else ())}
+        names = (StreamSettings if kind == STREAM else AssetSettings).model_fields.keys() - {"tags", "kinds"}
+        for settings in self._settings(kind, archive):
+            tags |= settings.tags or {}
+            every |= {*(settings.kinds or ())}
+            for name in names:
+                if (value := getattr(settings, name, None)) is not None:
+                    chosen[name] = value
+        for name, value in chosen.items():
+            if isinstance(value, RetrySettings | FreshnessSettings):
+                chosen[name] = value.policy()
+        return cast(AssetArguments, chosen | {"tags": tags, "kinds": every})
+
+    def pool(self, kind: str, default: str) -> str:
+        """The pool of ops that are of no single archive."""
+        return self.of(kind, None, group="", kinds=frozenset(), pool=default).get("pool", default)
+
+    def _settings(self, kind: str, archive: str | None) -> list[_Described]:
+        """The settings that count, the most specific last."""
+        levels = [self.everywhere, *(one for name, one in self.archives.items() if name == archive)]
+        every = [one for level in levels for one in (level, level.assets and getattr(level.assets, kind))]
+        return [one for one in every if one is not None]
+
+
+def check_owners(owners: Iterable[str], where: str) -> None:
+    """Raises OperatorError for one that Dagster would refuse; `where` it was given is in the message."""
+    for owner in owners:
+        if not re.fullmatch(OWNER, owner):
+            raise OperatorError(f"{owner!r} in {where} is no owner", "Write a mail address or team:name")
