@@ -46,7 +46,7 @@ class RetrySettings(Declared):
 
 
 class FreshnessSettings(Declared):
-    """The age that the newest materialization may have, by a time window or a cron schedule. Dagster's FreshnessPolicy."""
+    """The age that the newest materialization may have: Dagster's FreshnessPolicy, of a time window or of a schedule."""
 
     fail_window_s: Annotated[
         int | None,
