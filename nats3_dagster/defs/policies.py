@@ -46,7 +46,7 @@ class RetrySettings(Declared):
 
 
 class FreshnessSettings(Declared):
-    """The age that the newest materialization may have: Dagster's FreshnessPolicy, of a time window or of a schedule."""
+    """The age that the newest materialization may have: Dagster's FreshnessPolicy, by a window or a schedule."""
 
     fail_window_s: Annotated[
         int | None,
