@@ -1,5 +1,6 @@
 """Writing to a stream in real sessions: batches and streams, tasks that are killed, and queries that are restarted."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -158,6 +159,27 @@ def test_a_streaming_query_that_writes_a_batch_again_stores_it_once(
     (folder / "3.txt").write_text("200\n")
     run()
     assert numbers(wire) == list(range(201))
+
+
+@pytest.mark.needs_spark("4.3")
+def test_a_checkpoint_with_a_part_of_its_first_offsets_is_refused_before_anything_is_written(
+    session: SparkSession, wire: Wire, nats: NatsServer, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.txt").write_text("1\n")
+    checkpoint = tmp_path / "checkpoint"
+    (checkpoint / "offsets").mkdir(parents=True)
+    # As after a crash of the driver while it wrote them.
+    (checkpoint / "offsets" / ".0.part.tmp").touch()
+    rows = session.readStream.schema("value string").text(str(tmp_path / "in"))
+    writer = rows.selectExpr("'ev.a' as subject", "value as data").writeStream.format("jetstream")
+    writer = writer.options(url=nats.url, stream="EV", checkpointLocation=str(checkpoint)).trigger(availableNow=True)
+    with pytest.raises(PySparkException, match="STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY"):
+        writer.start().awaitTermination()
+    assert wire.state("EV")["messages"] == 0
+    shutil.rmtree(checkpoint)
+    writer.start().awaitTermination()
+    assert numbers(wire) == [1]
 
 
 @pytest.mark.timeout(300)
