@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -100,19 +100,19 @@ class Stack:
             s3_secret_access_key=self.s3.secret_key,
         )
 
-    def start(self, on_step: Callable[[str], None] = lambda _: None, *, again: bool = False) -> "Stack":
+    def start(self, on_step: Callable[[str], None] = lambda _: None, *, again: Collection[str] = ()) -> "Stack":
         """Start the servers that do not run, wait until all answer, migrate the catalog, write `stack.json`.
 
-        `on_step` is called with each step before it, a server that runs has none. With `again` a
-        stack that was stopped meanwhile stays so: raises StoppedElsewhere. Raises EngineError; the servers that this
-        call started are then stopped."""
+        `on_step` is called with each step before it, a server that runs has none. With `again`, names of servers, only
+        these are started, and a stack that was stopped meanwhile stays so: raises StoppedElsewhere. Raises EngineError;
+        the servers that this call started are then stopped."""
         with self._locked():
             if again:
                 self._require_started()
             started: list[NatsServer | Postgres | S3Server] = []
             try:
                 for name, server in self.servers.items():
-                    if not server.find():
+                    if (not again or name in again) and not server.find():
                         on_step(f"start {name}")
                         server.stop()  # processes of it that run and do not answer
                         started.append(server)

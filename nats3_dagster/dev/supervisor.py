@@ -58,7 +58,7 @@ class Supervisor:
         if servers:
             self._note(servers, on_ended)
             before = self.stack.endpoints
-            self._start_servers()
+            self._start_servers([ended.server for ended in servers])
             has_moved = self.stack.endpoints != before
         dagster: list[Ended] = []
         if self.ui is not None and not self.stack.dagster.running:
@@ -82,10 +82,11 @@ class Supervisor:
                 )
             on_ended(ended)
 
-    def _start_servers(self) -> None:
+    def _start_servers(self, names: Sequence[str]) -> None:
+        # Only these: what ends meanwhile is found by the next call, and so its end is said.
         for tries_left in reversed(range(self.restarts)):
             try:
-                self.stack.start(again=True)
+                self.stack.start(again=names)
                 return
             except EngineError:
                 if not tries_left:

@@ -70,7 +70,7 @@ def claimed_without_conditions(trial: Trial) -> None:
 
 @fault(
     "folder taken over during a removal",
-    "another catalog takes the folder over while a purge or a sweep of ours is held",
+    "another catalog takes the folder over while a purge or a sweep of the first is held",
 )
 def taken_over_during_removal(trial: Trial) -> None:
     """What was not deleted by then stays. Held within a batch, that batch goes: it is named, and read again."""

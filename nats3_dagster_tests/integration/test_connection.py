@@ -99,7 +99,7 @@ def test_a_password_that_is_changed_while_connected_is_named(password_server, is
             except SourceError as error:
                 return str(error) if "refused" in error.what else ""
 
-        assert "refused the login. Check the user, password" in eventually(refusal, "the login is refused", 30)
+        assert "refused the login. Check the user, password" in eventually(refusal, "the login is refused")
 
 
 def test_token(nats_factory):

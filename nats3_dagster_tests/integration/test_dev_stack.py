@@ -21,7 +21,7 @@ from nats3_dagster.dev.nats_server import find_nats_server, version_of
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import Process, free_port, wait_for
 from nats3_dagster.dev.stack import Stack, StoppedElsewhere
-from nats3_dagster.dev.supervisor import Supervisor
+from nats3_dagster.dev.supervisor import Ended, Supervisor
 from nats3_dagster.errors import EngineError
 
 pytestmark = pytest.mark.slow
@@ -178,11 +178,19 @@ def test_servers_that_end_are_named_and_started_again_but_not_for_ever(home):
     supervisor = Supervisor(stack, restarts=1)
     assert supervisor.restore() == []
     proxy = stack.s3.processes["proxy"]
-    for pid in (_pid(stack.postgres), proxy.pid):
-        os.kill(pid, signal.SIGKILL)
-    assert wait_for(lambda: stack.postgres.ended is not None and not proxy.running, 10)
-    ended = supervisor.restore()
-    assert [(e.server, e.how) for e in ended] == [("Postgres", "signal SIGKILL"), ("S3 server", "signal SIGKILL")]
+    os.kill(_pid(stack.postgres), signal.SIGKILL)
+    assert wait_for(lambda: stack.postgres.ended is not None, 10)
+
+    def kill_proxy(_: Ended) -> None:
+        os.kill(proxy.pid, signal.SIGKILL)
+        assert wait_for(lambda: not proxy.running, 10)
+
+    # What ends while another is started again is named by the next look.
+    ended = [supervisor.restore(kill_proxy), supervisor.restore()]
+    assert [[(e.server, e.how) for e in look] for look in ended] == [
+        [("Postgres", "signal SIGKILL")],
+        [("S3 server", "signal SIGKILL")],
+    ]
     assert stack.running() == {"nats": True, "postgres": True, "s3": True}
     # What another process has started again is taken over.
     os.kill(_pid(stack.nats), signal.SIGKILL)

@@ -49,7 +49,7 @@ def test_what_a_schedule_makes_is_not_the_newest_message(
 def test_a_chunk_of_which_everything_had_ended_is_not_missed(workspace: Workspace, wire: Wire, bucket: str) -> None:
     for name in ("old", "new"):
         wire.create_stream(name, f"{name}.>", allow_msg_ttl=True)
-    wire.publish([("old.a", block("Nats-TTL: 3s"), b"1")])
+    wire.publish([("old.a", block("Nats-TTL: 10s"), b"1")])  # longer than a capture takes on a busy machine
     archived(workspace, wire, "old", bucket)
     wire.publish([("old.b", b"", b"2")])
     archived(workspace, wire, "old", bucket)
@@ -68,7 +68,7 @@ def test_a_chunk_of_which_everything_had_ended_is_not_missed(workspace: Workspac
 def test_a_chunk_is_kept_of_which_messages_were_left_out(workspace: Workspace, wire: Wire, bucket: str) -> None:
     for name in ("old", "new"):
         wire.create_stream(name, f"{name}.>", allow_msg_ttl=True)
-    wire.publish([("old.a", block("Nats-TTL: 3s"), b"1"), ("old.b", b"", b"2")])
+    wire.publish([("old.a", block("Nats-TTL: 10s"), b"1"), ("old.b", b"", b"2")])
     archived(workspace, wire, "old", bucket)
     eventually(lambda: wire.state("old")["messages"] == 1, "messages of old")
     done = replayed(workspace, live("old.>", "new.>", delete_chunks=True))
