@@ -4,6 +4,10 @@ Checked against Dagster 1.13.27. Dagster may move or change any of them in any r
 upgrade of requirements.lock. pyproject.toml admits the later patch releases of the same minor.
 """
 
+# What `post_process` of a config type raises for a value that it refuses. Dagster's reference of `ConfigType` names it,
+# and no public module has it. Any other error of `post_process` is a crash of the validation, and not its result.
+from dagster._config import PostProcessingError
+
 # A job of Dagster's own holds what is materialized by hand or asked for by asset. A run's record has its name, and no
 # public function tells it. Without it the capture sensor would start a run beside one that was started by hand.
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
@@ -55,6 +59,7 @@ __all__ = [
     "BulkActionsFilter",
     "ConfigurableClassData",
     "DagsterUserCodeProcessError",
+    "PostProcessingError",
     "ResolutionException",
     "RunStorageSqlMetadata",
     "ScheduleStorageSqlMetadata",

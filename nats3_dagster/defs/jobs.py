@@ -19,6 +19,7 @@ from dagster import (
 )
 
 from nats3_dagster.defs.assets import REPLAY_POOL
+from nats3_dagster.defs.checked_config import schema_of
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, CHECKS, INTACT, Naming
 from nats3_dagster.defs.platform import REPLAY, Platform
@@ -74,16 +75,17 @@ def window_job(naming: Naming, platform: Platform, chosen: Collection[str] | Non
         pool=platform.pool(REPLAY, REPLAY_POOL),
         tags={"kind": "pyspark"},
         description="Publish messages of an archive, selected by time or sequence, with PySpark.",
+        config_schema=schema_of(WindowConfig),
     )
     def replay_window(
         context: OpExecutionContext,
-        config: WindowConfig,
         nats3_settings: ResourceParam[Settings],
         nats3_s3: ResourceParam[Any],
         nats3_spark: ResourceParam[Any],
     ) -> None:
         with step_failures(context, naming, STOPPED_BEFORE_REPLAY):
             settings = with_store(nats3_settings, nats3_s3)
+            config = WindowConfig(**context.op_config)
             spec = config.window(began_at(context.instance, context.run))
             if chosen is not None and spec.archive not in chosen:
                 raise OperatorError(

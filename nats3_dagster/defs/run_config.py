@@ -7,13 +7,13 @@ a config must name the target: then the editor says so. A run without any fails 
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster
 from dagster import Config
 from pydantic import Field, create_model
 
+from nats3_dagster.defs.checked_config import CheckedConfig, schema_of
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ReplaySpec
 from nats3_dagster.model.spec_table import by_key, settings_of
@@ -47,7 +47,7 @@ def _with_settings(name: str, base: type[C], takes: Callable[[str], bool]) -> ty
     return create_model(name, __base__=base, __module__=__name__, **fields)
 
 
-class ReplayConfig(_with_settings("ReplaySettings", Config, lambda key: key not in _NOT_IN_RUNS | _WINDOW)):
+class ReplayConfig(_with_settings("ReplaySettings", CheckedConfig, lambda key: key not in _NOT_IN_RUNS | _WINDOW)):
     """Where and how a replay publishes. The partitions chosen say what."""
 
     if TYPE_CHECKING:
@@ -63,10 +63,13 @@ class ReplayConfig(_with_settings("ReplaySettings", Config, lambda key: key not 
         given = {key: value for key, value in self.model_dump().items() if key in every and value is not None}
         return ReplaySpec(archive, **by_key(ReplaySpec, given | {"hours": hours}, now))
 
+    def check(self) -> None:
+        self.spec("").transform()
+
 
 def hours_config(op: str, fields: Mapping[str, Any] | None) -> ReplayConfig:
-    """Returns the config for op `op`, built from `fields`. Raises OperatorError without a write_subject."""
-    if not fields or not fields["write_subject"]:
+    """Returns the config for op `op`, built from `fields`. Raises OperatorError without any."""
+    if not fields:
         raise OperatorError(
             "This replay has no write_subject: nothing says where to publish",
             f'Give the run a config ("Add config" where its hours are chosen): ops: {{{op}: {{config: '
@@ -75,13 +78,12 @@ def hours_config(op: str, fields: Mapping[str, Any] | None) -> ReplayConfig:
     return ReplayConfig(**fields)
 
 
-@cache
 def hours_schema() -> dagster.Field:
-    """Config of `<archive>/replay`: none, or one with a write_subject. All archives share one: Dagster needs 2 to 3 ms
-    to make it."""
-    schema = ReplayConfig.to_config_schema().as_field()
+    """Config of `<archive>/replay`: none, or one with a write_subject."""
     return dagster.Field(
-        schema.config_type, is_required=False, description="Needed, with a write_subject: where messages are published."
+        schema_of(ReplayConfig),
+        is_required=False,
+        description="Needed, with a write_subject: where messages are published.",
     )
 
 

@@ -10,6 +10,7 @@ from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.spec_table import Kind, setting, settings
 from nats3_dagster.model.stream import Incarnation, check_stream_name
+from nats3_dagster.subjects import Transform
 
 Order = Literal["stream", "subject", "none"]
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -63,8 +64,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySpec:
-    """A replay as asked for. Raises OperatorError if a field is invalid (`write_subject` is checked by
-    subjects.Transform)."""
+    """A replay as asked for. Raises OperatorError if a field is invalid; `write_subject` is checked by `transform`."""
 
     # Name of the archive.
     archive: str
@@ -209,6 +209,11 @@ class ReplaySpec:
     def read_subject(self) -> str:
         """The source of the subject transform: the filter of the archived subjects that are replayed."""
         return self.selection.subjects[0] if self.selection.subjects else ">"
+
+    def transform(self) -> Transform:
+        """Returns the transform of archived subjects to those of the target. Raises OperatorError if there is none."""
+        with blaming("write_subject"):
+            return Transform(self.read_subject, self.write_subject)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from nats3_dagster.replay.planning.destinations import (
 from nats3_dagster.replay.planning.plan import check_objects, source_of
 from nats3_dagster.replay.targets import listening, target_state
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
 
 # Chunks that are added at a time: what an attempt has done is recorded after each of these rounds.
@@ -81,7 +80,7 @@ def check_more(workspace: Workspace, archive: Archive, job: ReplayJob, chunks: t
     # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
     from nats3_dagster.replay.planning.refusals import check_load, check_takes, load_of
 
-    spec, transform = job.spec, Transform(job.spec.read_subject, job.spec.write_subject)
+    spec, transform = job.spec, job.spec.transform()
     check_objects(workspace, chunks)
     check_subject_sizes(transform, chunks)
     source = source_of(workspace, archive, chunks)

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import AssetKey, Definitions, HourlyPartitionsDefinition
+from dagster import (
+    AssetKey,
+    DagsterInvalidConfigError,
+    Definitions,
+    HourlyPartitionsDefinition,
+    validate_run_config,
+)
 from dagster._config.validate import validate_config
 from dagster._utils.error import serializable_error_info_from_exc_info
 
@@ -158,6 +164,38 @@ def test_the_editor_says_that_a_replay_needs_a_target(
     schema: Any = loaded.resolve_job_def(job).run_config_schema.config_type
     errors = [error.message for error in validate_config(schema, run_config).errors or ()]
     assert [f"Missing required config entry {lacks}" in message for message in errors] == ([True] if lacks else [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"rate": -5.0}, "rate is -5.0. A pace must be above 0; leave it out for no limit"),
+        ({"rate": 5.0, "speed": 2.0}, "The original timing cannot be kept under a limit"),
+        ({"read_subject": "ev..a"}, "ev..a"),
+        ({"write_subject": ""}, "subject"),
+        ({"write_subject": "{{foo(1)}}"}, "{{foo(1)}} is not a transform function we know"),
+        ({"create_stream": "a.b"}, "a.b"),
+        ({"marks": False}, "Only a live replay may leave out the headers"),
+    ],
+)
+@pytest.mark.parametrize(("job", "step"), [("orders_replay", "orders__replay"), ("replay", "replay_window")])
+def test_run_config_that_the_command_line_refuses_begins_no_run(
+    loaded: Definitions, job: str, step: str, fields: dict[str, Any], says: str
+) -> None:
+    config = {"write_subject": "back.>"} | ({"archive": "orders"} if job == "replay" else {})
+    definition = loaded.resolve_job_def(job)
+    validate_run_config(definition, {"ops": {step: {"config": config}}})
+    with pytest.raises(DagsterInvalidConfigError) as refused:
+        validate_run_config(definition, {"ops": {step: {"config": config | fields}}})
+    # After Dagster's own sentence, which repeats the config, ours and no frame.
+    assert says in str(refused.value).rpartition("failed:")[2]
+    assert "File " not in str(refused.value)
+
+
+def test_a_window_of_a_wrong_time_begins_no_run(loaded: Definitions) -> None:
+    config = {"write_subject": "back.>", "archive": "orders", "from_time": "yesterday"}
+    with pytest.raises(DagsterInvalidConfigError, match="'yesterday' is not a time"):
+        validate_run_config(loaded.resolve_job_def("replay"), {"ops": {"replay_window": {"config": config}}})
 
 
 def test_the_ui_offers_backfills_of_replays(loaded: Definitions) -> None:

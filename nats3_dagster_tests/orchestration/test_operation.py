@@ -79,8 +79,15 @@ def launch(dagster: Dagster, first: str, last: str, **config: Any) -> str:
 
 def launch_job(dagster: Dagster, job: str, first: str, last: str, run_config: dict[str, Any]) -> str:
     """Have the daemon run a job for these hours; the run."""
+    asked = ask_for(dagster, job, first, last, run_config)
+    assert asked["__typename"] == "LaunchRunSuccess", asked
+    return asked["run"]["runId"]
+
+
+def ask_for(dagster: Dagster, job: str, first: str, last: str, run_config: dict[str, Any]) -> dict[str, Any]:
+    """The answer to the button "Launch run" of the UI."""
     tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-    asked = dagster.ask(
+    return dagster.ask(
         _LAUNCH,
         how={
             "selector": {"repositoryName": "__repository__", "repositoryLocationName": LOCATION, "jobName": job},
@@ -88,8 +95,6 @@ def launch_job(dagster: Dagster, job: str, first: str, last: str, run_config: di
             "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
         },
     )["launchRun"]
-    assert asked["__typename"] == "LaunchRunSuccess", asked
-    return asked["run"]["runId"]
 
 
 def status(dagster: Dagster, run_id: str) -> str:
@@ -113,6 +118,24 @@ def events(dagster: Dagster, run_id: str) -> list[dict[str, Any]]:
 def sealed() -> int:
     with Catalog.connect(Settings.load().postgres) as catalog:
         return sum(s.messages for s in catalog.seals.select(catalog.archives.get("events")) if s.valid)
+
+
+def test_launch_run_refuses_what_the_command_line_refuses(
+    guarded: NatsServer, wire: Wire, bucket: str, tmp_path: Path
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive(Settings.load(), bucket)
+    hour = hour_of(time.time_ns())
+    with Dagster(tmp_path / "dagster", {}) as dagster:
+        for job, step, more in [
+            ("events_replay", "events__replay", {}),
+            ("replay", "replay_window", {"archive": "events"}),
+        ]:
+            ops = {step: {"config": {"write_subject": "back.>", "rate": -5.0, **more}}}
+            said = ask_for(dagster, job, hour, hour, {"ops": ops})
+            assert said["__typename"] == "PythonError"
+            assert "rate is -5.0. A pace must be above 0; leave it out for no limit" in said["message"]
+        assert [run["jobName"] for run in dagster.runs() if "replay" in run["jobName"]] == []
 
 
 @pytest.mark.needs_nats("2.15")

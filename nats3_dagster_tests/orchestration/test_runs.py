@@ -89,18 +89,15 @@ def test_a_replay_without_a_target_fails_before_it_starts_anything(
     monkeypatch.setenv("NATS3_NATS_URL", "nats://127.0.0.1:1")
     job = load().resolve_job_def("__ASSET_JOB")
     tags = {"dagster/partition": hour_of(time.time_ns())}
-    for given in ({}, config("events__replay", write_subject="")):
-        ran = job.execute_in_process(
-            instance=instance, raise_on_error=False, tags=tags, run_config=given, asset_selection=[REPLAY]
-        )
-        (failure,) = [e for e in ran.all_events if e.event_type == DagsterEventType.STEP_FAILURE]
-        assert failure.step_failure_data.error is not None
-        assert failure.step_failure_data.error.message == (
-            'This replay has no write_subject: nothing says where to publish. Give the run a config ("Add config" '
-            'where its hours are chosen): ops: {events__replay: {config: {write_subject: "replay.>"}}}'
-        )
-        stats = instance.get_run_step_stats(ran.run_id)
-        assert [(s.end_time or 0) - (s.start_time or 0) < 1 for s in stats] == [True]
+    ran = job.execute_in_process(instance=instance, raise_on_error=False, tags=tags, asset_selection=[REPLAY])
+    (failure,) = [e for e in ran.all_events if e.event_type == DagsterEventType.STEP_FAILURE]
+    assert failure.step_failure_data.error is not None
+    assert failure.step_failure_data.error.message == (
+        'This replay has no write_subject: nothing says where to publish. Give the run a config ("Add config" '
+        'where its hours are chosen): ops: {events__replay: {config: {write_subject: "replay.>"}}}'
+    )
+    stats = instance.get_run_step_stats(ran.run_id)
+    assert [(s.end_time or 0) - (s.start_time or 0) < 1 for s in stats] == [True]
 
 
 @pytest.mark.needs_nats("2.15")

@@ -16,7 +16,6 @@ from nats3_dagster.documents.base import time_of
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
-from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
 
 Interactive = Annotated[bool, typer.Option("--interactive", "-i", help="Ask on the terminal for missing options.")]
@@ -158,5 +157,4 @@ def _subjects(text: str) -> None:
 
 
 def _target(filter_: str, text: str) -> None:
-    ReplaySpec("a", text, Selection(subjects=(filter_,)))
-    Transform(filter_, text)
+    ReplaySpec("a", text, Selection(subjects=(filter_,))).transform()

@@ -31,7 +31,6 @@ from nats3_dagster.replay.messages.mapping import Known, Mapper, Outgoing
 from nats3_dagster.replay.messages.pace import Pacer
 from nats3_dagster.replay.messages.published import OrderKept, Published, ask_targets, order_kept
 from nats3_dagster.replay.targets import check_kept, goes_one_at_a_time, takes_chain, target_state
-from nats3_dagster.subjects import Transform
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
 AHEAD = 1
@@ -60,7 +59,7 @@ class Republisher:
     def __init__(self, share: Share, link: Link) -> None:
         self._share, self._job, self._link = share, share.job, link
         spec = self._job.spec
-        self._transform = Transform(spec.read_subject, spec.write_subject)
+        self._transform = spec.transform()
         parted = spec.order == "subject"
         self._mapper = Mapper(
             self._transform,

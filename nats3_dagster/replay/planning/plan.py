@@ -7,7 +7,7 @@ from typing import Any
 from nats3_dagster.archive.read.extent import SelectedPart, extent
 from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.archive.read.next_chunks import next_chunks
-from nats3_dagster.errors import ObjectMissing, OperatorError, blaming
+from nats3_dagster.errors import ObjectMissing, OperatorError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
@@ -103,8 +103,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
 
     archive = workspace.catalog.archives.get(spec.archive)
     check_forerunner(workspace, archive, spec)
-    with blaming("write_subject"):
-        transform = Transform(spec.read_subject, spec.write_subject)
+    transform = spec.transform()
     if spec.poll_interval_s is None:
         chunks = _selected_chunks(workspace, archive, spec)
     else:

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -66,8 +67,11 @@ class Dagster:
         """The data of the webserver's answer."""
         body = json.dumps({"query": query, "variables": variables}).encode()
         request = urllib.request.Request(f"{self.url}/graphql", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            said = json.load(answer)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                said = json.load(answer)
+        except urllib.error.HTTPError as error:  # status 500 of an answer that has a PythonError
+            said = json.load(error)
         assert "errors" not in said, said["errors"]
         return said["data"]
 
