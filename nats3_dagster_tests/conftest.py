@@ -23,6 +23,7 @@ from typing import Any
 import boto3
 import hypothesis
 import nats as nats_py
+import psutil
 import psycopg
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -60,6 +61,8 @@ _SLOW_FOLDERS = {"browser", "faults"}
 _OTHER_FOLDERS = {"http", "orchestration", "contract"}
 # Of a suite in two processes; the other folders follow.
 _LONGEST_FIRST = ("browser", "orchestration", "acceptance", "faults")
+# A file system in memory, and the bytes that it and the machine must have free.
+_MEMORY, _ROOM = Path("/dev/shm"), 6 << 30
 NatsFactory = Callable[..., NatsServer]
 
 
@@ -171,7 +174,7 @@ def _own_spark(_own_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def server_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Where the session's servers store: the temporary folder, else the checkout where that one has no xattrs."""
+    """A folder for servers: in the temporary folder, else in the checkout where that one has no xattrs."""
     root = Path(tempfile.gettempdir())
     try:
         require_xattrs(root)
@@ -183,13 +186,30 @@ def server_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def session_folder(server_folder: Path) -> Iterator[Path]:
+    """Where the session's servers store: in memory where that has room, else in `server_folder`. A test that stops or
+    kills a server has one of its own, on the disk (docs/decisions.md, 120)."""
+    try:
+        require_xattrs(_MEMORY)
+        is_large = min(shutil.disk_usage(_MEMORY).free, psutil.virtual_memory().available) > _ROOM
+    except (EngineError, OSError):
+        is_large = False
+    if not is_large:
+        yield server_folder
+        return
+    folder = Path(tempfile.mkdtemp(prefix="nats3-test-", dir=_MEMORY))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 # NATS
 
 
 @pytest.fixture(scope="session")
-def nats_session(server_folder: Path) -> Iterator[NatsServer]:
+def nats_session(session_folder: Path) -> Iterator[NatsServer]:
     """The session's server. Tests take `nats`."""
-    with NatsServer(server_folder / "nats") as server:
+    with NatsServer(session_folder / "nats") as server:
         yield server
 
 
@@ -256,9 +276,9 @@ def own_nats(nats_factory: NatsFactory) -> NatsServer:
 
 
 @pytest.fixture(scope="session")
-def postgres_session(server_folder: Path) -> Iterator[Postgres]:
+def postgres_session(session_folder: Path) -> Iterator[Postgres]:
     """The session's cluster, with a template database that has the catalog's schema. Tests take `postgres_url`."""
-    with Postgres(server_folder / "postgres", fast=True) as server:
+    with Postgres(session_folder / "postgres", fast=True) as server:
         _execute(server, "CREATE DATABASE {}", _TEMPLATE)
         migrate(server.url(_TEMPLATE))
         yield server
@@ -298,9 +318,9 @@ def _execute(server: Postgres, statement: str, *names: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def s3_server(server_folder: Path) -> Iterator[S3Server]:
+def s3_server(session_folder: Path) -> Iterator[S3Server]:
     """The session's S3 endpoint. A test must not stop it: that is what `own_s3` is for."""
-    with S3Server(server_folder / "s3") as server:
+    with S3Server(session_folder / "s3") as server:
         yield server
 
 
