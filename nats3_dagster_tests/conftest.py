@@ -57,8 +57,29 @@ _SPEAKING = {"wire", "link", "nats_factory"}
 _THROUGH = {"client", "instance", "dagster_home", "spark"}
 # Folders whose tests start processes, JVMs or browsers: each takes seconds.
 _SLOW_FOLDERS = {"browser", "faults"}
-# Folders of faces and of stores: what NATS answers below them is tested in the others.
-_OTHER_FOLDERS = {"http", "orchestration", "contract"}
+# What the packaged nats-server is asked again (marker `nats`): integration/ and the promises from outside. Faces,
+# stores and Dagster do not depend on its version, nor do archives and replays above the edge that speaks NATS.
+_NATS_FOLDER, _NATS_BESIDE = "integration", "test_promises.py"
+_ABOVE_NATS = {
+    "test_adoption.py",
+    "test_apply.py",
+    "test_archive_source.py",
+    "test_cat.py",
+    "test_change.py",
+    "test_change_filter.py",
+    "test_cursor.py",
+    "test_dev_history.py",
+    "test_folder.py",
+    "test_follow.py",
+    "test_grants.py",
+    "test_older_copies.py",
+    "test_postgres_killed.py",
+    "test_repair.py",
+    "test_selection_edges.py",
+    "test_table_hooks.py",
+    "test_task_progress.py",
+    "test_use_case_races.py",
+}
 # Of a suite in two processes; the other folders follow.
 _LONGEST_FIRST = ("browser", "orchestration", "acceptance", "faults")
 # A file system in memory, and the bytes that it and the machine must have free.
@@ -69,6 +90,13 @@ NatsFactory = Callable[..., NatsServer]
 def pytest_configure() -> None:
     """A shell's background process ignores Ctrl-C, and so would all that tests start and interrupt."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A run of what the packaged nats-server is asked again imports no other test."""
+    if config.option.markexpr == "nats" and collection_path.suffix == ".py" and not _depends_on_nats(collection_path):
+        return True
+    return None
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -86,8 +114,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.parent.name in _SLOW_FOLDERS or "spark" in fixtures:
             item.add_marker(pytest.mark.slow)
         speaks = fixtures & _SPEAKING or ("nats_session" in fixtures and "settings" not in fixtures)
-        through = fixtures & _THROUGH or item.path.parent.name in _OTHER_FOLDERS
-        if speaks and not through and not item.get_closest_marker("slow"):
+        if speaks and not fixtures & _THROUGH and _depends_on_nats(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.nats)
 
 
@@ -97,6 +124,11 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
         terminalreporter.section("seconds by folder")
         for line in lines:
             terminalreporter.line(line)
+
+
+def _depends_on_nats(file: Path) -> bool:
+    """True if what the tests of this file are about may differ between versions of nats-server."""
+    return file.name == _NATS_BESIDE or (file.parent.name == _NATS_FOLDER and file.name not in _ABOVE_NATS)
 
 
 def _turn(item: pytest.Item) -> int:

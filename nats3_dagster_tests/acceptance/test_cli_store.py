@@ -18,8 +18,6 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.wire import Wire
 
-pytestmark = pytest.mark.nats
-
 
 @pytest.fixture
 def nats3(capfd: pytest.CaptureFixture[str], settings: Settings) -> Command:

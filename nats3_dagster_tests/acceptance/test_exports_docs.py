@@ -21,7 +21,7 @@ from nats3_dagster_tests.support.commands import Command, root_command
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "exports.md").read_text()
-pytestmark = [pytest.mark.nats, pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
+pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
 
 
 def commands(of: str) -> list[list[str]]:

@@ -29,8 +29,6 @@ from nats3_dagster_tests.support.points import add_chunk, message
 from nats3_dagster_tests.support.replays import archived
 from nats3_dagster_tests.support.wire import Wire
 
-pytestmark = pytest.mark.nats
-
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
