@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from nats3_dagster.archive.read.extent import bounds
+from nats3_dagster.archive.selected.extent import bounds
 from nats3_dagster.documents.base import Document, time_of
 from nats3_dagster.model import Order
 from nats3_dagster.replay.planning.plan import ReplayPlan as Planned

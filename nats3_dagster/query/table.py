@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from nats3_dagster.archive.read.groups import read_groups
-from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
+from nats3_dagster.archive.selected.groups import read_groups
+from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.archive.stored.ranged import RangedChunk
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.errors import OperatorError

@@ -7,8 +7,8 @@ task of an earlier attempt still does (the fence).
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nats3_dagster.archive.read.extent import extent
-from nats3_dagster.archive.read.lookup import chunks_of
+from nats3_dagster.archive.selected.extent import extent
+from nats3_dagster.archive.selected.lookup import chunks_of
 from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence

@@ -6,9 +6,9 @@ messages goes out. So a later attempt knows all that an earlier one may have pub
 
 from collections.abc import Iterator
 
-from nats3_dagster.archive.read.extent import extent
-from nats3_dagster.archive.read.lookup import lost_of_selection, with_subjects
-from nats3_dagster.archive.read.next_chunks import is_over, next_chunks
+from nats3_dagster.archive.selected.extent import extent
+from nats3_dagster.archive.selected.lookup import lost_of_selection, with_subjects
+from nats3_dagster.archive.selected.next_chunks import is_over, next_chunks
 from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point

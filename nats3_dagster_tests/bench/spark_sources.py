@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from nats3_dagster.archive.read.lookup import chunks_of
+from nats3_dagster.archive.selected.lookup import chunks_of
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.model import Selection
 from nats3_dagster.objects import create_bucket

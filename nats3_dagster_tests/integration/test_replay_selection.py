@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nats3_dagster.archive.read.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.archive.selected.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.model import (
     Archive,
     ArchiveSpec,

@@ -14,8 +14,8 @@ from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle import jobs
 from nats3_dagster.archive.lifecycle.create import create
-from nats3_dagster.archive.read.lookup import uncovered
-from nats3_dagster.archive.read.next_chunks import is_over
+from nats3_dagster.archive.selected.lookup import uncovered
+from nats3_dagster.archive.selected.next_chunks import is_over
 from nats3_dagster.archive.source import history
 from nats3_dagster.archive.source.condition import RecentConditions, condition
 from nats3_dagster.dev.history import Past, restore_stream

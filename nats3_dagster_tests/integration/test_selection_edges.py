@@ -7,7 +7,7 @@ import pytest
 
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.plan import plan
-from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered
+from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, format_time, hour_of, hour_start

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.archive.read.extent import Bounds, bounds, part_of
+from nats3_dagster.archive.selected.extent import Bounds, bounds, part_of
 from nats3_dagster.chunks.meta import by_minute
 from nats3_dagster.hours import HOUR_NS, MINUTE_NS, hour_start
 from nats3_dagster.model import Chunk, ChunkMeta, Incarnation, Selection, SeqRange

@@ -1,7 +1,6 @@
 """NATS: is it there, does it fit, and how long until a stream deletes what is not archived yet?"""
 
 import json
-import urllib.request
 from collections.abc import Iterator, Sequence
 from http.client import HTTPException
 from typing import Any, cast
@@ -15,6 +14,7 @@ from nats3_dagster.archive.source.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.source.observe import source_state
 from nats3_dagster.archive.source.requirements import unmatched_filters
 from nats3_dagster.archive.source.stream_changes import recreated_error, rewritten_error
+from nats3_dagster.direct_http import open_directly
 from nats3_dagster.errors import Nats3Error, UnknownConsumer
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import ServerInfo, check_jetstream, server_info
@@ -201,7 +201,7 @@ def _sync_interval(info: ServerInfo, monitor_url: str | None, api: str | None) -
 def _variables(base: str) -> dict[str, Any]:
     """Returns a server's own variables from its monitoring port; empty when it does not answer."""
     try:
-        with urllib.request.urlopen(f"{base.rstrip('/')}/varz", timeout=2) as answer:  # noqa: S310  an operator's own
+        with open_directly(f"{base.rstrip('/')}/varz", timeout_s=2) as answer:
             variables = json.load(answer)
     except (OSError, ValueError, HTTPException):
         return {}

@@ -1,1 +1,1 @@
-"""Read: which chunks a selection takes, and their proven content."""
+"""Read: messages of an archive, one by one and in order: points, subjects, cursors, references, and chunks as files."""

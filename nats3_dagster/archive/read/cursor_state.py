@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from nats3_dagster.archive.read.next_chunks import Position
+from nats3_dagster.archive.selected.next_chunks import Position
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, Witness
 from nats3_dagster.model.messages import selected

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
-from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
+from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
 from nats3_dagster.model import Archive, Chunk, Selection, SeqRange, clipped

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.read.extent import SelectedPart, extent
-from nats3_dagster.archive.read.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
-from nats3_dagster.archive.read.next_chunks import next_chunks
+from nats3_dagster.archive.selected.extent import SelectedPart, extent
+from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
+from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.errors import ObjectMissing, OperatorError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.server import server_info

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.read.extent import SelectedPart
+from nats3_dagster.archive.selected.extent import SelectedPart
 from nats3_dagster.errors import TargetError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import ReplaySpec, StreamState

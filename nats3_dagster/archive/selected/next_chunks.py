@@ -1,4 +1,4 @@
-"""Ahead: which chunks follow those that a reader has, as far as nothing between them is missing.
+"""Next chunks: which chunks follow those that a reader has, as far as nothing between them is missing.
 
 Invariant: nothing is passed over. Sequences that a capture may still fill are waited for; what was lost is named.
 """
@@ -6,7 +6,7 @@ Invariant: nothing is passed over. Sequences that a capture may still fill are w
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nats3_dagster.archive.read.boundary_gaps import uncaptured
+from nats3_dagster.archive.selected.boundary_gaps import uncaptured
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.archive.source.windows import first_at

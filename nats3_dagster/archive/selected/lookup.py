@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from nats3_dagster.archive.read.boundary_gaps import expired, times_of, uncaptured, without_chunks
+from nats3_dagster.archive.selected.boundary_gaps import expired, times_of, uncaptured, without_chunks
 from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.catalog.subjects import Probe
 from nats3_dagster.hours import format_time, hour_start, hours_between
