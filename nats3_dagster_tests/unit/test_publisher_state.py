@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from nats3_dagster.jetstream.publish.batch import STEPS, Phase, Step
 from nats3_dagster.jetstream.publish.state import ENDS, TRANSITIONS, Event, ImpossibleEventError, Life, State
 
 # The server, the network and other attempts cause these at any time.
@@ -87,3 +88,22 @@ def test_a_newer_attempt_stops_it_once() -> None:
 def test_it_has_stopped_only_after_everything_is_stored() -> None:
     ways = {(state, event) for state, row in TRANSITIONS.items() for event, to in row.items() if to is State.STOPPED}
     assert {(state, event) for state, event in ways if state is not State.STOPPED} == {(State.STOPPING, Event.STORED)}
+
+
+def test_the_phases_of_a_batch() -> None:
+    """Each is reached, and each leads back to the one between two batches; an answer may come in any while there is a
+    batch, and an end is sent and confirmed once."""
+    assert set(STEPS) == set(Phase)
+    assert {step for row in STEPS.values() for step in row} == set(Step)
+    for phase in Phase:
+        found, waiting = {phase}, [phase]
+        while waiting:
+            new = set(STEPS[waiting.pop()].values()) - found
+            found |= new
+            waiting += new
+        assert found == set(Phase), phase
+    assert [phase for phase in Phase if Step.ANSWERED not in STEPS[phase]] == [Phase.NONE]
+    leading = {step: [phase for phase in Phase if step in STEPS[phase]] for step in Step}
+    assert leading[Step.BEGIN] == [Phase.NONE]
+    assert leading[Step.SENT_END] == [Phase.ENDING]
+    assert leading[Step.CONFIRMED] == [Phase.ENDED]

@@ -7,11 +7,9 @@ a hole, so `acked` messages are surely in the target, whatever became of the oth
 import asyncio
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import numpy as np
 from nats.errors import Error
 
 from nats3_dagster.errors import Interrupted, SourceError, TargetError
@@ -26,11 +24,12 @@ from nats3_dagster.jetstream.publish.acks import (
     plain_starts,
     refusal,
 )
-from nats3_dagster.jetstream.publish.encode import Encoded, subject_at
+from nats3_dagster.jetstream.publish.encode import Encoded
 from nats3_dagster.jetstream.publish.fence import LEASE_S
 from nats3_dagster.jetstream.publish.probe import GONE, NONE_YET, nobody_listens, until_stored
 from nats3_dagster.jetstream.publish.roll_call import check_allowed, forbidden
 from nats3_dagster.jetstream.publish.state import Event, Life, State
+from nats3_dagster.jetstream.publish.window import Window
 from nats3_dagster.jetstream.read.scan import FrameError, Frames
 
 # How long a publisher that was stopped takes to make sure of what it sent.
@@ -38,7 +37,7 @@ STOP_S = 3.0
 
 
 class Outbox:
-    """A window of messages without an answer yet. Numbers count the messages given, from 0.
+    """Sends what it is given as far as its window allows.
 
     `streams` are the only ones that may acknowledge, none for any; and they may know none of the messages before.
     `messages` and `size` (bytes of frames) bound the window. `changed` is called whenever the caller may go on, or must
@@ -53,25 +52,23 @@ class Outbox:
         changed: Callable[[], None],
         streams: Sequence[str] = (),
     ) -> None:
-        self._client, self._changed, self._streams, self._starts = client, changed, streams, plain_starts(streams)
-        self._messages, self._size, self._ack_timeout_s = messages, size, ack_timeout_s
+        self._client, self._changed, self._ack_timeout_s = client, changed, ack_timeout_s
+        self._streams, self._starts = streams, plain_starts(streams)
+        self.window = Window(messages, size)
         self.inbox = client.new_inbox()
         self._marker = f"MSG {self.inbox}.".encode()
-        self._queue: deque[Encoded] = deque()
-        self._row = 0  # how many messages of the first in the queue were sent
-        self._unacked: deque[tuple[int, int, Encoded]] = deque()  # sent: first number, bytes sent before, frames
-        self._times: deque[tuple[int, float]] = deque()  # sent: the number after, time.monotonic()
-        self._sent_bytes = self._acked_bytes = 0
-        self._early: set[int] = set()  # acknowledged, while an earlier message is not
-        self.sent = self.acked = self.duplicates = self.queued = 0
-        self.drained_bytes = 0  # of all frames given, those that were handed to the socket
-        self.stored: dict[str, int] = {}  # by stream: a sequence that it has acknowledged, mostly the last one
-        self.last_subject = ""
+        # Acknowledged, while an earlier message is not.
+        self._early: set[int] = set()
+        # Messages that the target knew already.
+        self.duplicates = 0
+        # By stream: a sequence that it has acknowledged, mostly the last one.
+        self.stored: dict[str, int] = {}
         self.failure: TargetError | None = None
-        self.last_id: str | None = None  # of the target's last message, where it refused one that expects another
+        # Of the target's last message, where it refused one that expects another.
+        self.last_id: str | None = None
         self.life = Life()
-        self._alive_at = time.monotonic()  # when this loop ran last
-        self._sent_at = 0.0  # when anything was sent last, of time.monotonic
+        # When this loop ran last, and when anything was sent last, of time.monotonic.
+        self._alive_at, self._sent_at = time.monotonic(), 0.0
 
     async def open(self) -> None:
         """Listen for answers."""
@@ -90,10 +87,8 @@ class Outbox:
         """The server does not let this user publish: no answer will come."""
         quoted = re.search(r'"([^"]*)"', refusal)
         if quoted and "publish" in refusal:
-            distinct = [frames.subjects.unique() for _, _, frames in self._unacked]
-            subjects = (subject_at(names, n) for names in distinct for n in range(len(names)))
             # The client hands the server's words on in small letters.
-            subject = next((s for s in subjects if s.lower() == quoted[1]), quoted[1])
+            subject = next((s for s in self.window.subjects() if s.lower() == quoted[1]), quoted[1])
             self.fail(forbidden(self._client, refusal, subject))
 
     def close(self) -> None:
@@ -103,8 +98,7 @@ class Outbox:
 
     def add(self, frames: Encoded) -> None:
         """Send these after all others, as soon as the window allows."""
-        self._queue.append(frames)
-        self.queued += len(frames)
+        self.window.add(frames)
         self._pump()
 
     def stop(self, reason: TargetError) -> bool:
@@ -120,8 +114,8 @@ class Outbox:
         if not await self.parsed():
             return False
         with suppress(Error, SourceError):
-            if self.sent:
-                await until_stored(self._client, self.last_subject, until)
+            if self.window.sent:
+                await until_stored(self._client, self.window.last_subject, until)
             return True
         return False
 
@@ -139,64 +133,36 @@ class Outbox:
 
     def _keep(self, failure: TargetError) -> None:
         if self.failure is None:
-            what = f"{failure.what}; {self.acked} messages were acknowledged before"
+            what = f"{failure.what}; {self.window.acked} messages were acknowledged before"
             self.failure = type(failure)(what, failure.hint)
             self._changed()
 
     @property
     def settled(self) -> bool:
         """True if every message sent has its answer."""
-        return self.acked == self.sent
+        return self.window.acked == self.window.sent
 
     def _room(self) -> int:
         """How many more messages may be sent now."""
-        return self._messages - (self.sent - self.acked)
+        return self.window.room
 
     def _pump(self) -> None:
         """Send as much as the window has room for."""
         if (still := time.monotonic() - self._alive_at) > LEASE_S and self.life.state is State.SENDING:
             # A newer attempt may have asked meanwhile, and have gone on without an answer.
             self.fail(Interrupted(f"This process stood still for {still:.0f} s"))
-        while self._queue and self.life.state is State.SENDING:
-            first = self._queue[0]
-            start = int(first.ends[self._row - 1]) if self._row else 0
-            room = self._size - (self._sent_bytes - self._acked_bytes)
-            fitting = int(np.searchsorted(first.ends, start + room, "right")) - self._row
-            rows = min(self._room(), len(first) - self._row, fitting)
-            if rows <= 0:
-                if self.sent > self.acked or self._room() <= 0:
-                    return
-                rows = 1  # larger than the window: alone
-            end = int(first.ends[self._row + rows - 1])
-            if not self._row:
-                self._unacked.append((self.sent, self._sent_bytes, first))
-                self.last_subject = subject_at(first.subjects, 0)
-            if not self._client.send(first.buffer[start:end]):
+        window = self.window
+        while self.life.state is State.SENDING and (part := window.next_part(self._room())):
+            if not self._client.send(part):
                 self.fail(Interrupted("The connection to NATS was lost"))
                 return
-            self.sent += rows
-            self._row += rows
             self._sent_at = time.monotonic()
-            self._sent_bytes += end - start
-            self._times.append((self.sent, self._sent_at))
-            if self._row == len(first):
-                self._queue.popleft()
-                self._row = 0
-                self.drained_bytes += first.size
+            if window.mark_sent(self._sent_at):
                 self._changed()
 
     def _advance(self, acked: int) -> None:
         """All messages before `acked` are in the target."""
-        self.acked = acked
-        while self._times and self._times[0][0] <= acked:
-            self._times.popleft()
-        self._acked_bytes = self._sent_bytes
-        while self._unacked:
-            first, before, frames = self._unacked[0]
-            if acked < first + len(frames):
-                self._acked_bytes = before + (int(frames.ends[acked - first - 1]) if acked > first else 0)
-                break
-            self._unacked.popleft()
+        self.window.mark_acked(acked)
         self._pump()
         self._changed()
 
@@ -214,16 +180,16 @@ class Outbox:
 
     def _on_numbers(self, numbers: list[int]) -> None:
         """Acknowledgements of single messages; nearly always in order."""
-        acked = self.acked
+        acked, sent = self.window.acked, self.window.sent
         end = acked + len(numbers)
-        if not self._early and end <= self.sent and numbers == list(range(acked, end)):
+        if not self._early and end <= sent and numbers == list(range(acked, end)):
             self._advance(end)
             return
         for number in numbers:
-            if not acked <= number < self.sent or number in self._early:
+            if not acked <= number < sent or number in self._early:
                 self.fail(
                     TargetError(
-                        f"A message on {self.subject_of(number)} was acknowledged twice",
+                        f"A message on {self.window.subject_of(number)} was acknowledged twice",
                         "More than one stream takes it: publish to subjects that one stream captures",
                     )
                 )
@@ -237,7 +203,7 @@ class Outbox:
     def _number_of(self, answer: Answer) -> int | None:
         """The message that an answer acknowledges; None for a refusal, which ends everything."""
         if answer.status or answer.error:
-            self._refused(answer, self.subject_of(answer.number))
+            self._refused(answer, self.window.subject_of(answer.number))
             return None
         if not isinstance(answer.body.get("stream"), str) or not isinstance(answer.body.get("seq"), int):
             raise FrameError(f"A stream answered with something unknown: {answer.body}")
@@ -247,8 +213,8 @@ class Outbox:
             # The caller has made sure that the streams do not hold it: it came late, or it is gone again.
             self.fail(
                 Interrupted(
-                    f"Stream {answer.body['stream']} knows a message on {self.subject_of(answer.number)} that it did "
-                    "not hold when it was asked",
+                    f"Stream {answer.body['stream']} knows a message on {self.window.subject_of(answer.number)} that "
+                    "it did not hold when it was asked",
                 )
             )
         elif duplicate or self._advances(answer.body["stream"], answer.body["seq"]):
@@ -288,17 +254,11 @@ class Outbox:
             self._asking = asyncio.create_task(self._ask_who_listens(subject))
 
     async def _ask_who_listens(self, subject: str) -> None:
-        self.fail(await nobody_listens(self._client, subject, GONE if self.acked else NONE_YET))
-
-    def subject_of(self, number: int) -> str:
-        """The subject of a message that was sent and not acknowledged."""
-        for first, _, frames in self._unacked:
-            if first <= number < first + len(frames):
-                return subject_at(frames.subjects, number - first)
-        return "an earlier subject"
+        self.fail(await nobody_listens(self._client, subject, GONE if self.window.acked else NONE_YET))
 
     def _overdue(self, now: float) -> bool:
-        return bool(self._times) and now - self._times[0][1] > self._ack_timeout_s
+        since = self.window.waiting_since
+        return since is not None and now - since > self._ack_timeout_s
 
     async def _watch_over(self) -> None:
         while True:

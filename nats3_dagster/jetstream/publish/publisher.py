@@ -91,7 +91,7 @@ class Publisher:
     @property
     def published(self) -> int:
         """How many of the messages given, from the first one, the target surely has; duplicates count."""
-        return self._outbox.acked
+        return self._outbox.window.acked
 
     @property
     def duplicates(self) -> int:
@@ -124,7 +124,7 @@ class Publisher:
         messages.check(self._link.client.max_payload, self._checked)
         for part in messages.slices():
             for encoded in self._encode(part):
-                self._wait_until(lambda: self._encoded_bytes - self._outbox.drained_bytes < QUEUE_BYTES)
+                self._wait_until(lambda: self._encoded_bytes - self._outbox.window.drained_bytes < QUEUE_BYTES)
                 self._encoded_bytes += encoded.size
                 self._link.loop.call_soon_threadsafe(self._outbox.add, encoded)
 
@@ -134,7 +134,7 @@ class Publisher:
             assert isinstance(self._outbox, BatchOutbox)
             self._link.loop.call_soon_threadsafe(self._outbox.end)
             self._batch = None
-        self._wait_until(lambda: self._outbox.acked == self._given and self._outbox.settled)
+        self._wait_until(lambda: self._outbox.window.acked == self._given and self._outbox.settled)
 
     def wait(self, seconds: float) -> None:
         """Sleep; raises at once when the connection is lost, a message fails or a newer attempt takes over."""
@@ -168,14 +168,14 @@ class Publisher:
     def _settle(self, end: State) -> None:
         """Waits until no message is on its way to the target any more, so that it can be asked. Raises TargetError
         when that cannot be known, or when the target is gone."""
-        until = time.monotonic() + SETTLE_S
+        until, subject = time.monotonic() + SETTLE_S, self._outbox.window.last_subject
         while True:
             try:
                 with Link(self._options, reconnect=False) as link:
                     if end is not State.READ:
                         link.call(until_gone, self._outbox.inbox, until)
                     with suppress(Interrupted):  # it has no leader yet: who asks it waits as well (probe.await_stored)
-                        link.call(until_stored if end is State.READ else until_quiet, self._outbox.last_subject, until)
+                        link.call(until_stored if end is State.READ else until_quiet, subject, until)
                 return
             except TargetError as error:
                 raise TargetError(error.what, error.hint) from error
@@ -222,21 +222,21 @@ class Publisher:
 
     async def _close(self, client: Connection) -> State:
         """Returns the end that it came to."""
-        outbox, is_lost, is_read = self._outbox, client.lost.is_set(), False
+        outbox, window, is_lost, is_read = self._outbox, self._outbox.window, client.lost.is_set(), False
         if self._guard:
             await self._guard.answered()
         outbox.close()
-        if outbox.acked < self._given and outbox.sent and not is_lost:
+        if window.acked < self._given and window.sent and not is_lost:
             is_read = await outbox.parsed()
         if self._guard:
             self._guard.close()
-        is_open = isinstance(outbox.failure, Interrupted) or (outbox.failure is None and outbox.acked < outbox.sent)
-        if not outbox.sent or not is_open:
+        is_open = isinstance(outbox.failure, Interrupted) or (outbox.failure is None and window.acked < window.sent)
+        if not window.sent or not is_open:
             outbox.life.on(Event.SETTLED)
         elif is_lost:
             outbox.life.on(Event.LOST)
         else:
             outbox.life.on(Event.READ if is_read else Event.UNREAD)
-        if outbox.acked < self._given:
+        if window.acked < self._given:
             client.abort()
         return outbox.life.state

@@ -56,7 +56,7 @@ class SinkOutbox(Outbox):
         if answer.status == Status.NO_RESPONDERS:
             return self._no_responders(answer.number)
         if answer.status or message_passes(answer.error):
-            self._refused(answer, self.subject_of(answer.number))
+            self._refused(answer, self.window.subject_of(answer.number))
             return None
         if answer.error:
             self._report(answer.number, f"{answer.error.get('description')} ({answer.error.get('err_code')})")
@@ -82,7 +82,7 @@ class SinkOutbox(Outbox):
     def _no_responders(self, number: int) -> int | None:
         """Returns the number of a message without a subscriber if no stream captures its subject, None until that is
         known."""
-        subject = self.subject_of(number)
+        subject = self.window.subject_of(number)
         if subject in self._uncaptured:
             self._report(number, "no stream captures the subject")
             return number
@@ -108,7 +108,7 @@ class SinkOutbox(Outbox):
         self._on_numbers(numbers)
 
     def _report(self, number: int, reason: str) -> None:
-        self._refused_ahead[number] = Refusal(self.subject_of(number), reason)
+        self._refused_ahead[number] = Refusal(self.window.subject_of(number), reason)
 
     def _advance(self, acked: int) -> None:
         # A message after one without an answer is published again with it, and refused again.
