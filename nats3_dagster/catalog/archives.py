@@ -229,9 +229,10 @@ class Archives:
 
     @contextmanager
     def creating(self, name: str, patience_s: float) -> Generator[None]:
-        """Keeps other processes from creating an archive of this name meanwhile, or its consumer in the stream. Raises
-        Conflict when another process does for longer than `patience_s`."""
-        busy = Conflict(f"Another process is creating archive {name}", "Wait for it, or end it first")
+        """Keeps other processes from creating an archive of this name meanwhile, or its consumer in the stream, and
+        from removing the owner objects of deleted ones. Raises Conflict when another process does for longer than
+        `patience_s`."""
+        busy = Conflict(f"Another process is creating or purging archive {name}", "Wait for it, or end it first")
         with self._alone("try_creating", patience_s, busy, name=name):
             yield
 

@@ -207,6 +207,38 @@ def test_an_archive_whose_creation_ended_before_its_claim(workspace: Workspace, 
         folder.require(workspace, archive)
         assert json.loads(bytes(workspace.bucket(bucket).get(OWNER)))["id"] == str(archive.job_id)
         workspace.catalog.archives.delete("events")
+    # Its folder is not released: it claims it itself.
+    workspace.catalog.archives.create(spec(bucket), stream_of(workspace))
+    assert removal.remove_dead(workspace, "events") == 0
+    assert [key for key, _ in workspace.bucket(bucket).list()] == [OWNER]
+
+
+def test_no_archive_is_created_while_its_folder_is_released(
+    workspace: Workspace, wire: Wire, bucket: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would claim the folder between the last look and the DELETE, which then removed its owner object."""
+    publish(wire, 1)
+    create(workspace, spec(bucket))
+    remove.delete(workspace, "events")
+    refused: list[str] = []
+
+    def at_the_delete(handler: Handler) -> None:
+        if handler.path.endswith("_owner.json"):
+            with pytest.raises(Conflict, match="creating or purging archive events") as error:
+                create(workspace, spec(bucket))
+            refused.append(str(error.value))
+        handler.reply(*handler.forward())
+
+    with S3Proxy(s3_server.endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+        monkeypatch.setattr("nats3_dagster.archive.lifecycle.create.PATIENCE_S", 0.0)
+        proxy.break_at(at_the_delete, ("DELETE",))
+        with Workspace(Settings.load()) as proxied:
+            removal.remove_dead(proxied, "events")
+    assert len(refused) == 1
+    assert [*workspace.bucket(bucket).list()] == []
+    archive = create(workspace, spec(bucket))
+    assert folder.inspect(workspace, archive)
 
 
 @pytest.mark.parametrize(("step", "deleted"), [("delete.claimed", 0), ("delete.deleted", 2)])

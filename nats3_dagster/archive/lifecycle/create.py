@@ -9,14 +9,12 @@ from nats3_dagster.archive.source.absence import early_removal
 from nats3_dagster.archive.source.durables import check_new_durable, drop, open_durable
 from nats3_dagster.archive.source.requirements import check_source
 from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.folder import PATIENCE_S
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
-
-# How long another process may take to create an archive of the same name.
-PATIENCE_S = 60.0
 
 
 def create(

@@ -18,6 +18,8 @@ from nats3_dagster.objects import Bucket, OwnerObject, bucket_exists
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
+# How long the creation of an archive may take.
+PATIENCE_S = 60.0
 _FORMAT = 1
 _FOLDER = re.compile(r"(?:.*/)?archive=[A-Za-z0-9_]+(?=/)")
 
@@ -104,16 +106,24 @@ def inspect(workspace: Workspace, archive: Archive) -> bool:
 
 
 def obsolete(workspace: Workspace, archive_name: str) -> list[tuple[str, str]]:
-    """Bucket and folder of deleted archives of this name whose owner objects are left. Raises StoreError."""
+    """Bucket and folder of deleted archives of this name whose owner objects are left, except the folder of a live
+    archive: that one claims it. Raises StoreError."""
     archives = workspace.catalog.archives
-    places = {(a.spec.bucket, archive_prefix(a.spec.prefix, a.name)) for a in archives.deleted(archive_name)}
+    places = {_place(archive) for archive in archives.deleted(archive_name)}
+    if live := archives.find(archive_name):
+        places.discard(_place(live))
     return [place for place in sorted(places) if _is_obsolete(workspace, *place)]
 
 
-def release(workspace: Workspace, bucket_name: str, folder: str) -> None:
-    """Delete the owner object of a folder whose archive this catalog had, and has no longer."""
-    if _is_obsolete(workspace, bucket_name, folder):
-        workspace.bucket(bucket_name).delete(owner_key(folder))
+def release(workspace: Workspace, archive_name: str) -> None:
+    """Delete the owner objects of folders of deleted archives of this name. No archive of the name is created
+    meanwhile: it would claim its folder between the last look and the DELETE. Raises Conflict when another process
+    creates one for long, StoreError; the next call does the rest."""
+    if not obsolete(workspace, archive_name):
+        return
+    with workspace.catalog.archives.creating(archive_name, PATIENCE_S):
+        for bucket_name, folder in obsolete(workspace, archive_name):
+            workspace.bucket(bucket_name).delete(owner_key(folder))
 
 
 def folders_of(keys: Iterable[str]) -> list[str]:
@@ -132,6 +142,11 @@ def check_removable(workspace: Workspace, bucket_name: str, keys: Iterable[str])
                 f"{owner.id}: nothing was removed from it",
                 "Remove objects there by that catalog",
             )
+
+
+def _place(archive: Archive) -> tuple[str, str]:
+    """The archive's bucket and folder."""
+    return archive.spec.bucket, archive_prefix(archive.spec.prefix, archive.name)
 
 
 def _is_obsolete(workspace: Workspace, bucket_name: str, folder: str) -> bool:

@@ -37,7 +37,8 @@ def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress
     """Delete the objects of the archive's retired chunks and superseded manifests, and the owner objects of folders
     whose archive is deleted; how many of the former.
 
-    `on_progress(done, total)` counts objects. Raises StoreError; the next call does the rest."""
+    `on_progress(done, total)` counts objects. Raises StoreError, or Conflict while another process creates an archive
+    of the name; the next call does the rest."""
     removals = workspace.catalog.removals
     # An archive deleted and made again captures the same bytes under the same key: two dead chunks, one object.
     dead = {(d.bucket, d.key): None for d in removals.dead_objects(archive_name)}
@@ -49,8 +50,7 @@ def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress
             workspace, bucket_name, keys, lambda done, _, before=before: on_progress(before + done, len(dead))
         )
     # Last: without its owner object a folder that has chunks looks like that of another store.
-    for bucket_name, path in folder.obsolete(workspace, archive_name):
-        folder.release(workspace, bucket_name, path)
+    folder.release(workspace, archive_name)
     return removed
 
 
