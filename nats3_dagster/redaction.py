@@ -2,7 +2,7 @@
 
 Errors pass it when they are made, log records when they are made, and what else has a text of a library passes
 `redacted`. It knows two things: the secrets that this process has read (`learn`), and the forms of some that it has not
-(the seed of an nkey, a JWT, a token of the API, a PEM key).
+(the seed of an nkey, a JWT, a token of the API, a PEM key, the login of an address).
 
 Which values it looks for:
 - Of fewer than 4 characters: none. Half of all words have them in them.
@@ -85,6 +85,13 @@ PEM: Final = re.compile(r"-----BEGIN [A-Z ]*(?:KEY|SEED|JWT)-----.*?(?:-----+END
 _CODED_PEM: Final = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/=_-]{16,}")
 _FORMS: Final = (PEM, _CODED_PEM, SEED, JWT, API_TOKEN)
 
+# The password of an address, up to the last @ before its path; also one with a / in it, if that is no port. In the
+# schemes of NATS and HTTP a login without a password is a token.
+_PASSWORD: Final = re.compile(
+    r"""(?P<kept>[A-Za-z0-9+.-]://[^\s:/@?#\[\]'"<>]*:)(?P<secret>[^\s/?#'"<>]*|(?!\d*[/?#])(?:(?!://)[^\s'"<>@])*)(?=@)"""
+)
+_TOKEN: Final = re.compile(r"""(?P<kept>\b(?:nats|tls|wss?|https?)://)(?P<secret>[^\s:/@?#\[\]'"<>]+)(?=@)""")
+
 _lock = threading.Lock()
 # In the order in which they were learned; and the longest first, as one may begin as another does.
 _known: dict[str, "_Secret"] = {}
@@ -132,6 +139,8 @@ def redacted(text: str) -> str:
     """The text, with stars in the place of secrets."""
     for form in _FORMS:
         text = form.sub(STARS, text)
+    if "://" in text and "@" in text:
+        text = _TOKEN.sub(_without_login, _PASSWORD.sub(_without_login, text))
     for secret in _longest_first:
         text = secret.taken_out_of(text)
     return text
@@ -207,6 +216,12 @@ def _redacted_argument(value: object) -> object:
     except Exception:  # the log says so itself
         return value
     return value if (clean := redacted(text)) == text else clean
+
+
+def _without_login(match: re.Match[str]) -> str:
+    """The beginning of an address, with stars for its password or token. An example's `password` stays."""
+    secret = match["secret"]
+    return match["kept"] + (secret if not secret or secret.lower() in _OWN_WORDS else STARS)
 
 
 def _is_looked_for(value: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 
 import uvicorn
 
+from nats3_dagster.addresses import malformed
 from nats3_dagster.api.app import create_app
 from nats3_dagster.api.connections import limits, tls_context
 from nats3_dagster.api.security import check_reach, is_loopback, names_of
@@ -23,11 +24,20 @@ _BACKLOG = 2048
 
 
 def address(listen: str) -> tuple[str, int]:
-    """Host and port to listen on (settings.fields.listen_address). Raises OperatorError."""
+    """Host and port of `--listen` (settings.fields.listen_address). Raises OperatorError."""
     try:
         return listen_address(listen)
     except ValueError as error:
-        raise OperatorError(f"{listen!r} is {error}") from None
+        raise malformed("--listen", str(error)) from None
+
+
+def host_alone(host: str) -> str:
+    """The host of `--host`. Raises OperatorError for a text that can be none."""
+    bare = host.strip("[]")
+    try:
+        return listen_address(f"[{bare}]:0" if ":" in bare else f"{bare}:0")[0]
+    except ValueError:
+        raise OperatorError("--host is not a host to listen on", "Write it as 127.0.0.1, ::1 or 0.0.0.0") from None
 
 
 def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str], object]) -> None:

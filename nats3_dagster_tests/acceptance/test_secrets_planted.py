@@ -5,6 +5,7 @@ test_secrets.py plants right ones and looks at all that runs leave behind.
 """
 
 import base64
+import itertools
 import json
 import logging
 import os
@@ -172,8 +173,8 @@ def planted(settings: Any, wire: Wire, tmp_path: Path, bucket: str, monkeypatch:
     return environment
 
 
-def commands() -> list[Sequence[str]]:
-    """Every command, each asked for something that is not there, and once as it must be."""
+def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The path of each command, and the command."""
 
     def below(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
         for name, command in group.commands.items():
@@ -182,12 +183,46 @@ def commands() -> list[Sequence[str]]:
             else:
                 yield (*path, name), command
 
-    words: list[Sequence[str]] = []
     for path, command in below(root_command(), ()):
         if not any(path[: len(left)] == left for left in _LEFT_OUT):
-            arguments = [p for p in command.params if p.param_type_name == "argument" and p.required]
-            words.append((*path, *("none" for _ in arguments), "--debug"))
-    return words
+            yield path, command
+
+
+def arguments_of(command: Any) -> list[Any]:
+    return [p for p in command.params if p.param_type_name == "argument" and p.required]
+
+
+def commands() -> list[Sequence[str]]:
+    """Every command, asked for something that is not there."""
+    return [(*path, *("none" for _ in arguments_of(command)), "--debug") for path, command in every_command()]
+
+
+def misplaced_words() -> Iterator[Sequence[str]]:
+    """Every command with a secret in the place of each argument, and of each option that no command before it has."""
+    forms = itertools.cycle(misplaced())
+    seen = set[tuple[str, str]]()
+    for path, command in every_command():
+        arguments = arguments_of(command)
+        for _ in arguments:
+            yield (*path, *(next(forms)[1] for _ in arguments), "--debug")
+        options = [p for p in command.params if p.param_type_name == "option" and not p.is_flag]
+        for option in options:
+            if (option.opts[0], option.help) not in seen:
+                seen.add((option.opts[0], option.help))
+                yield (*path, *("none" for _ in arguments), f"{option.opts[0]}={next(forms)[1]}")
+    for option in ("--listen", "--host"):
+        yield from (("serve", option, value) for _, value in misplaced())
+        yield "serve", option, f"{secret()}:{secret()}@127.0.0.1"
+
+
+def test_no_command_repeats_a_secret_in_the_place_of_a_value(planted: dict[str, str], nats3: Command) -> None:
+    """Where it was typed as an argument or as an option."""
+    leaks = list[tuple[str, str]]()
+    for words in misplaced_words():
+        ran = nats3(*words)
+        assert ran.status != 0, words
+        leaks += [(" ".join(words)[:60], shown) for shown in shown_in(ran.out + ran.err)]
+    assert leaks == [], "\n".join(map(str, leaks))
 
 
 def test_no_command_shows_a_secret(planted: dict[str, str], bucket: str, nats3: Command, tmp_path: Path) -> None:

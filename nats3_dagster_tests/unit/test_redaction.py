@@ -71,6 +71,28 @@ def test_what_is_a_secret_by_its_form_is_taken_out(text: str) -> None:
     assert redacted(f"got {text} here") == "got *** here"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("GET https://user:w0rd@h/ failed", "GET https://user:***@h/ failed"),
+        ("at 'postgresql://u:p@ss@h:5432/d'", "at 'postgresql://u:***@h:5432/d'"),
+        ("amqp://u:pa/ss@h/x", "amqp://u:***@h/x"),
+        ("http://:p4ss@h", "http://:***@h"),
+        ("nats://t0ken@h:4222, tls://a:b@h", "nats://***@h:4222, tls://a:***@h"),
+        ("nats://h:4222,nats://u:p1@h2", "nats://h:4222,nats://u:***@h2"),
+        # No login, or no secret of one.
+        ("http://h:8080/@page and http://[::1]:3000/x@y", None),
+        ("https://h/path?mail=a@b", None),
+        ("postgresql://user:password@host:5432/database", None),
+        ("postgresql://me@h/d abfss://container@account.dfs/x s3://bucket/a@b", None),
+        ("nats://u:***@h", None),
+    ],
+)
+def test_the_login_of_an_address_is_taken_out(text: str, expected: str | None) -> None:
+    assert redacted(text) == (expected or text)
+    assert redacted(redacted(text)) == redacted(text)
+
+
 def test_certificates_and_names_stay() -> None:
     text = "-----BEGIN CERTIFICATE----- nats3_dagster.cli SUBJECT eyJ and 0123456789abcdef"
     assert redacted(text) == text

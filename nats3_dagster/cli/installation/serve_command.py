@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.api.serve import address
+from nats3_dagster.api.serve import address, host_alone
 from nats3_dagster.api.serve import serve as serve_api
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.settings import Settings
@@ -27,7 +27,7 @@ def serve(
     from_listen = address(listen) if listen else settings.api_address
     serve_api(
         settings,
-        host or from_listen[0],
+        host_alone(host) if host else from_listen[0],
         from_listen[1] if port is None else port,
         lambda url: note(f"The API answers at {url}; its document is at {url}/docs"),
     )
