@@ -111,6 +111,7 @@ class Next(Enum):
         "Forget the table of archive {archive}, and create it again",
         "nats3 table drop {archive}, then nats3 table create {archive}",
     )
+    GET_ARCHIVE = "See archive {archive}", "nats3 store get {archive}"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}", "nats3 chunk get {archive} {chunk}"
     GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}", "nats3 export hours {archive} {export}"
     GET_REPLAY = "See replay {replay}", "nats3 load get {replay}"
@@ -158,6 +159,7 @@ class Next(Enum):
         "nats3 chunk repair ARCHIVE",
     )
     OWN_CONSUMER = "Let the archive make a consumer of its own", "nats3 store create --mode consumer"
+    REPAIR = "Repair archive {archive}", "nats3 chunk repair {archive}"
     REPLACE_TABLE = (
         "Create the table of archive {archive} in its place; the former table is dropped, its files stay",
         "nats3 table create {archive} --replace",
@@ -179,6 +181,7 @@ class Next(Enum):
         "Resume replay {replay}, to go on after its last message. To publish all of it once more, delete that one"
     )
     RESUME_REPLAY = "Resume replay {replay}, to go on after its last message", "nats3 load resume {replay}"
+    RUN_EXPORT = "Run export {export} of archive {archive}", "nats3 export run {archive} {export}"
     SAY_ARCHIVE = "Give the name of the archive, or its bucket and stream"
     SEAL_HOURS = "Seal the hours of archive {archive} that have ended and are complete", "nats3 store seal {archive}"
     SEE_CHUNKS = "See the chunks of archive {archive}, each with its id and key", "nats3 chunk list {archive}"
@@ -209,6 +212,9 @@ class Next(Enum):
     SET_NATS_URL = "Set NATS3_NATS_URL. No embedded stack runs in {home}, the folder that NATS3_HOME names"
     SET_POSTGRES_URL = "Set NATS3_POSTGRES_URL. No embedded stack runs in {home}, the folder that NATS3_HOME names"
 
+    VERIFY = "Verify the objects of archive {archive}", "nats3 chunk verify {archive}"
+    WATCH_REPLAY = "See the progress of replay {replay}", "nats3 load progress {replay} --watch"
+
     def __init__(self, text: str, command: str = "") -> None:
         self.text = text
         self.command = command
@@ -232,6 +238,11 @@ class Step:
 
     def __str__(self) -> str:
         return self.code.text.format(**self.values)
+
+    @property
+    def command(self) -> str:
+        """The command that carries the step out, for a text that has a sentence of its own; empty if there is none."""
+        return self.code.command.format(**self.values)
 
     def worded(self, texts: Mapping[Next, str]) -> str:
         """The step in the words of a face."""

@@ -37,7 +37,7 @@ def host_alone(host: str) -> str:
     try:
         return listen_address(f"[{bare}]:0" if ":" in bare else f"{bare}:0")[0]
     except ValueError:
-        raise OperatorError("--host is not a host to listen on", "Write it as 127.0.0.1, ::1 or 0.0.0.0") from None
+        raise OperatorError("The host is not one to listen on", "Write it as 127.0.0.1, ::1 or 0.0.0.0") from None
 
 
 def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str], object]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note, remark, step
 from nats3_dagster.documents.stack import Addresses, AddressesWithUi
+from nats3_dagster.steps import Next
 
 if TYPE_CHECKING:
     from nats3_dagster.dev.stack import Stack
@@ -117,7 +118,7 @@ def what_next(stack: "Stack", stream: str, archive: str) -> None:
         remark(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")
     commands = {} if at["dagster"] else {"nats3 dev": "the Dagster UI, until you interrupt it"}
     commands |= {
-        f"nats3 chunk list {archive}": "what the archive has",
+        Next.LIST_CHUNKS(archive=archive).command: "what the archive has",
         f"nats3 store create --name applogs --stream {stream} --bucket archive --create-bucket": "",
     }
     if activate := _activate():

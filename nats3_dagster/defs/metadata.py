@@ -16,6 +16,7 @@ from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, 
 from nats3_dagster.model.export import Export, ExportHour
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 
 if TYPE_CHECKING:
     from nats3_dagster.archive.captures.commit import CaptureResult
@@ -71,7 +72,7 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
         "ratio": round(payload / stored, 2) if stored else 0.0,
         "chunks": len(metas),
         "gaps": report.losses + sum(meta.lost for meta in metas),
-        "in_the_shell": f"nats3 chunk list {report.archive.name} --hour {report.hour}",
+        "in_the_shell": f"{Next.LIST_CHUNKS(archive=report.archive.name).command} --hour {report.hour}",
     }
     for reason, count in sorted(absent.items()):
         if count:
@@ -154,7 +155,7 @@ def replay_metadata(chunks: Sequence[ReplayChunk], replay_id: str, targets: Iter
         "dagster/partition_row_count": sum(c.selected for c in chunks),
         "published_by": run_links(c.dagster_run_id for c in chunks),
         "chunk_table": MetadataValue.md(replay_table(chunks)),
-        "in_the_shell": f"nats3 load get {replay_id}",
+        "in_the_shell": Next.GET_REPLAY(replay=replay_id).command,
     }
 
 

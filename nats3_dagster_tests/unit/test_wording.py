@@ -59,6 +59,21 @@ def test_no_module_below_the_faces_names_a_command_or_an_option() -> None:
     assert found == []
 
 
+def test_the_command_of_a_step_stands_in_the_table_alone() -> None:
+    """A sentence of a face takes it from there (Step.command)."""
+    commands = {code.command.partition("{")[0] for code in Next if "{" in code.command}
+    commands -= {"nats3 store set ", "nats3 store create "}
+    begins = re.compile("(?:" + "|".join(sorted(map(re.escape, commands))) + r")\{")
+    found = [
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name not in ("steps.py", "wording.py")
+        for number, line in enumerate(_code(path), 1)
+        if begins.search(line)
+    ]
+    assert found == []
+
+
 def test_no_text_of_the_ui_names_an_option_outside_a_whole_command() -> None:
     """A person in the UI has no command line at hand: they are given all of it, and told that it is for a shell."""
     option = re.compile(r"(?<![\w-])--?[a-z][\w-]*")

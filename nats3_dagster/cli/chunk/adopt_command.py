@@ -7,6 +7,7 @@ from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.documents.proofs import AdoptedMessages
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 
@@ -31,5 +32,5 @@ def adopt(name: ArchiveName, output: Output = Format.table) -> None:
         raise ChunkError(
             f"{result.missing:,} messages of {result.unlisted:,} objects are still not in archive {name}: other "
             "commits came between, or they were not captured yet",
-            f"Run it again, or capture: nats3 store run {name}",
+            f"Run it again, or capture: {Next.CAPTURE(archive=name).command}",
         )

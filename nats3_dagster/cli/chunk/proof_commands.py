@@ -23,6 +23,7 @@ from nats3_dagster.documents.proofs import BadObject, ComparedSource, RepairedAr
 from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, Chunk, SeqRange
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 
@@ -69,7 +70,8 @@ def verify(
     """Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages. Exit status 1
     if one is bad."""
     if correct and not source:
-        raise OperatorError("--repair goes with --source", f"To repair bad objects: nats3 chunk repair {name}")
+        repair = Next.REPAIR(archive=name).command
+        raise OperatorError("--repair goes with --source", f"To repair bad objects: {repair}")
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
         chunks, bad_chunks = _verify(workspace, archive, hour)
@@ -99,14 +101,14 @@ def verify(
         raise ChunkError(
             f"{bad} of {len(chunks) + len(seals)} objects of archive {name} are not what was written",
             f"Restore those objects from a copy of the bucket, or capture them again while the stream has them: "
-            f"nats3 chunk repair {name}",
+            f"{Next.REPAIR(archive=name).command}",
         )
     if hours := sorted({stray.hour for stray in strays if stray.is_highest}):
         raise ChunkError(
             f"{len(hours)} hours of archive {name} have a manifest in the bucket with a number that the catalog does "
             f"not know, and no lower than that of their seal: {', '.join(hours[:3])}{' ...' if len(hours) > 3 else ''}",
             "Sealing was killed or runs now, or the catalog is an older copy. Once no capture runs, seal them with a "
-            f"higher number: nats3 chunk repair {name}",
+            f"higher number: {Next.REPAIR(archive=name).command}",
         )
     if from_stream:
         _check_source(archive, from_stream)
@@ -153,21 +155,22 @@ def repair(
     if planned.as_written:
         raise ChunkError(
             f"{len(planned.as_written)} chunks of archive {name} cannot be read, and are what was written",
-            f"They were not changed; the lines above say what is wrong, and so does nats3 chunk verify {name}",
+            "They were not changed; the lines above say what is wrong, and so does "
+            f"{Next.VERIFY(archive=name).command}",
         )
     if refused:
         raise ChunkError(
             f"{len(refused)} bad chunks of archive {name} were left as they are: the stream no longer has "
             f"{sum(one.lost for one in refused):,} of their messages",
             "Restore their objects from a copy of the bucket; or give those messages up for good: "
-            f"nats3 chunk repair {name} --accept-loss",
+            f"{Next.REPAIR(archive=name).command} --accept-loss",
         )
     if conflicts := [one.conflict for one in repaired if one.conflict]:
         raise conflicts[0]
     if result.lost:
         raise ChunkError(
             f"{result.lost:,} messages of the bad chunks are lost: stream {state.name} no longer has them",
-            f"The rest was repaired. See nats3 store get {name}",
+            f"The rest was repaired. See {Next.GET_ARCHIVE(archive=name).command}",
         )
 
 
@@ -217,7 +220,7 @@ def _check_source(archive: Archive, counts: ComparedSource) -> None:
     if rest := counts.wrongly_absent - counts.repaired:
         raise ChunkError(
             f"Stream {stream} has {rest:,} messages that archive {name} says are absent",
-            f"Put them into the archive: nats3 chunk verify {name} --source --repair",
+            f"Put them into the archive: {Next.VERIFY(archive=name).command} --source --repair",
         )
 
 

@@ -35,6 +35,7 @@ from nats3_dagster.exports.hours import select_hours, state_of, states
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.model.spec_table import by_key, cleared
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
@@ -64,7 +65,7 @@ def create(
         _note_owner(workspace, made)
     view = DeclaredExport.of_listed(made).plain()
     show_one(output, view, views.export_lines(view))
-    note(f"Declared. To export what is sealed now: nats3 export run {made.archive.name} {name}")
+    note(f"Declared. To export what is sealed now: {Next.RUN_EXPORT(archive=made.archive.name, export=name).command}")
     note(reload_dagster(workspace.settings))
 
 
@@ -170,9 +171,10 @@ def set_(archive: ArchiveName, name: ExportName, given: Given, output: Output = 
     if not changes:
         note(f"Nothing was changed: export {name} has this already")
         return
+    run = Next.RUN_EXPORT(archive=done.archive.name, export=name).command
     note(
         "Changed, for hours that are exported from now on. What was exported stays as it is; to export an hour "
-        f"again: nats3 export run {done.archive.name} {name} --hour HOUR"
+        f"again: {run} --hour HOUR"
     )
 
 

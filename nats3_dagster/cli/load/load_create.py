@@ -27,6 +27,7 @@ from nats3_dagster.model import ReplaySpec
 from nats3_dagster.replay import jobs
 from nats3_dagster.replay.planning.plan import ReplayPlan as Planned
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
@@ -129,7 +130,7 @@ def _create_at(api: Server, body: CreateLoadJob, dry_run: bool, yes: bool, outpu
         confirm(f"After the replay this deletes chunks of archive {plan['archive']} for good", yes)
     view = api.create_replay(fields)
     show_one(output, view, views.lines(view))
-    note(f"The server runs it. To see its progress: nats3 load progress {view['replay']} --watch")
+    note(f"The server runs it. To see its progress: {Next.WATCH_REPLAY(replay=view['replay']).command}")
 
 
 def _agree(planned: Planned, yes: bool) -> None:

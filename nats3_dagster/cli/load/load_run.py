@@ -16,6 +16,7 @@ from nats3_dagster.replay import control, status
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.runs.processes import log_of, start_detached
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 ReplayId = Annotated[
@@ -49,12 +50,12 @@ def run_replay(settings: Settings, replay_id: str, detach: bool, output: Format,
             "log": str(log),
         }
         show_one(output, DetachedReplay.of_process(known, WORDS, pid, str(log)).plain(), lines)
-        note(f"It runs in the background. To see its progress: nats3 load progress {replay_id} --watch")
+        note(f"It runs in the background. To see its progress: {Next.WATCH_REPLAY(replay=replay_id).command}")
         return
     try:
         result = processes.replay(settings, replay_id, launch)
     except KeyboardInterrupt:
-        note(f"Replay {replay_id} is not finished. To go on: nats3 load resume {replay_id}")
+        note(f"Replay {replay_id} is not finished. To go on: {Next.RESUME_REPLAY(replay=replay_id).command}")
         raise
     _show(settings, result.replay, result, output)
 
@@ -71,5 +72,5 @@ def _delete_chunks(settings: Settings, replay_id: str) -> int:
     with Workspace(settings) as workspace:
         deleted = control.delete_chunks(workspace, replay_id)
         for kept in control.kept_for(workspace, replay_id):
-            note(f"Chunks stay, because {kept}. Once it has: nats3 load resume {replay_id}")
+            note(f"Chunks stay, because {kept}. Once it has: {Next.RESUME_REPLAY(replay=replay_id).command}")
         return deleted

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nats3_dagster.cli.terminal.output import Columns, Size, counted, text_of, when
+from nats3_dagster.steps import Next
 
 LIST: Columns = {
     "ID": lambda r: r["replay"],
@@ -82,7 +83,7 @@ def _state(view: dict[str, Any]) -> str:
     state = view["state"]
     if state not in _RESUMABLE:
         return state
-    resume = f"to go on: nats3 load resume {view['replay']}"
+    resume = f"to go on: {Next.RESUME_REPLAY(replay=view['replay']).command}"
     if state in ("interrupted", "failed") and view.get("dagster_runs"):
         return f"{state}; Dagster re-executes it as its run retries say, and if it does not, {resume}"
     return f"{state}; {resume}"

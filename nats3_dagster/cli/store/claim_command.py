@@ -7,6 +7,7 @@ from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.documents.archives import ClaimedFolder
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
@@ -20,4 +21,5 @@ def claim(name: ArchiveName, yes: Yes = False, output: Output = Format.table) ->
         folder.claim(workspace, archive, take_over=True)
     view = ClaimedFolder.of(archive).plain()
     show_one(output, view, view)
-    note(f"Archive {archive.name} owns its folder. To see whether its objects are there: nats3 chunk verify {name}")
+    verify = Next.VERIFY(archive=name).command
+    note(f"Archive {archive.name} owns its folder. To see whether its objects are there: {verify}")

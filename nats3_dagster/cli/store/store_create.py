@@ -22,6 +22,7 @@ from nats3_dagster.documents.archives import CreatedArchive
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
@@ -83,5 +84,5 @@ def create(
         note(f"Warning: {warning}")
     if body.encoding:
         note("Chunks are Parquet, and payloads are kept as they came, whatever the codec")
-    note(f"Created. To capture what the stream has now: nats3 store run {archive.name}")
+    note(f"Created. To capture what the stream has now: {Next.CAPTURE(archive=archive.name).command}")
     note(reload_dagster(workspace.settings))
