@@ -75,7 +75,7 @@ class Window:
         return first.buffer[start:end]
 
     def mark_sent(self, now: float) -> bool:
-        """What `next_part` returned was sent at this time. True if frames were sent to their end by it."""
+        """Record that the part of `next_part` was sent. True if frames were sent to their end by it."""
         rows, size = self._part
         self.sent += rows
         self._row += rows
