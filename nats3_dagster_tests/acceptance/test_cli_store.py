@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.model import Gap, SeqRange
@@ -220,3 +221,16 @@ def test_a_capture_is_complete_and_a_second_one_adds_nothing(
     purged = nats3.ok("store", "delete", "ev", "--yes", "--purge", "-o", "json").json
     assert purged["objects_deleted"] == len(chunks)
     assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+
+
+def test_a_dagster_that_is_not_there_is_told_in_a_line(nats: NatsServer) -> None:
+    by_hand = "reload the code location in the Dagster UI (Deployment, Reload)"
+    assert reload_dagster(Settings.load()) == (
+        f"If Dagster runs, {by_hand}; with NATS3_DAGSTER_URL set, this command does it"
+    )
+    # Nobody, one that speaks no HTTP, and no address at all.
+    for url in (f"http://127.0.0.1:{free_port()}", nats.url.replace("nats://", "http://"), "file:///etc/passwd"):
+        said = reload_dagster(Settings.load().model_copy(update={"dagster_url": url}))
+        assert said.startswith("The Dagster at NATS3_DAGSTER_URL did not reload (")
+        assert said.endswith(f"); {by_hand}")
+        assert "\n" not in said

@@ -1,4 +1,5 @@
-"""Two API servers, Dagster's daemon and a shell, each a process of its own, at once on the same archive and replay."""
+"""Two API servers, Dagster's processes and a shell, each by itself, at once on the same archive and replay; and an
+archive that comes and goes meanwhile."""
 
 import json
 import subprocess
@@ -18,6 +19,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.dagster.processes import Dagster
+from nats3_dagster_tests.support.dagster.stories import archived
 from nats3_dagster_tests.support.metrics import OPENMETRICS, Scraped
 from nats3_dagster_tests.support.servers.serving import serving
 from nats3_dagster_tests.support.taking import content
@@ -119,8 +121,8 @@ def ends(dagster: Dagster) -> list[str]:
     return found if set(found) <= {"SUCCESS", "FAILURE", "CANCELED"} else []
 
 
-@pytest.mark.steady_hour(150)
-@pytest.mark.timeout(240)  # captures and a replay, each a process with a JVM of its own
+@pytest.mark.steady_hour(200)
+@pytest.mark.timeout(300)  # captures and a replay, each a process with a JVM of its own
 def test_two_servers_a_daemon_and_a_shell_do_nothing_twice(
     settings: Settings, wire: Wire, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats3: Command
 ) -> None:
@@ -207,9 +209,28 @@ def test_two_servers_a_daemon_and_a_shell_do_nothing_twice(
             with Workspace(settings) as workspace:
                 archive = workspace.catalog.archives.get("events")
                 assert list(content(workspace, archive)) == [(n + 1, b"%d" % n) for n in range(published)]
+            archive_that_comes_and_goes(settings, wire, bucket, dagster, nats3)
+            assert dagster.daemon.running
             for name in ("dagster", "dagster-webserver", "dagster-daemon"):
                 assert "Traceback" not in dagster.log(name)
             delete_on_one(a, b, at)
+
+
+def archive_that_comes_and_goes(settings: Settings, wire: Wire, bucket: str, dagster: Dagster, nats3: Command) -> None:
+    """A command creates an archive: the daemon captures it without a hand. Another one deletes it."""
+    wire.create_stream("OT", "ot.>")
+    wire.publish([("ot.a", b"", b"%d" % n) for n in range(200)])
+    assert {name for name in dagster.assets() if "other" in name} == set()
+    made = nats3.ok("store", "create", "--name", "other", "--stream", "OT", "--bucket", bucket, "--max-age", "1s")
+    assert "Dagster reloaded nats3;" in made.err
+    assert dagster.assets() >= {"jetstream/OT", "other/chunks", "other/replay"}
+    eventually(lambda: archived(settings, "other") == 200, "the daemon captures the archive created meanwhile")
+    assert set(eventually(lambda: ends(dagster), "every run ends")) == {"SUCCESS"}
+    sensors = {run["tags"].get("dagster/sensor_name") for run in dagster.runs()}
+    assert sensors >= {"events_capture_sensor", "other_capture_sensor"}
+    gone = nats3.ok("store", "delete", "other", "--yes")
+    assert "Dagster reloaded nats3;" in gone.err
+    assert not {name for name in dagster.assets() if name.startswith("other/")}
 
 
 def delete_on_one(a: httpx.Client, b: httpx.Client, at: dict[str, str]) -> None:
