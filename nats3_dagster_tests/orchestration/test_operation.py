@@ -120,22 +120,17 @@ def sealed() -> int:
         return sum(s.messages for s in catalog.seals.select(catalog.archives.get("events")) if s.valid)
 
 
-def test_launch_run_refuses_what_the_command_line_refuses(
-    guarded: NatsServer, wire: Wire, bucket: str, tmp_path: Path
-) -> None:
-    wire.create_stream("EV", "ev.>")
-    archive(Settings.load(), bucket)
-    hour = hour_of(time.time_ns())
-    with Dagster(tmp_path / "dagster", {}) as dagster:
-        for job, step, more in [
-            ("events_replay", "events__replay", {}),
-            ("replay", "replay_window", {"archive": "events"}),
-        ]:
-            ops = {step: {"config": {"write_subject": "back.>", "rate": -5.0, **more}}}
-            said = ask_for(dagster, job, hour, hour, {"ops": ops})
-            assert said["__typename"] == "PythonError"
-            assert "rate is -5.0. A pace must be above 0; leave it out for no limit" in said["message"]
-        assert [run["jobName"] for run in dagster.runs() if "replay" in run["jobName"]] == []
+def refuses_what_the_command_line_refuses(dagster: Dagster, hour: str) -> None:
+    """Ask for replays with a pace below 0: no run is made."""
+    for job, step, more in [
+        ("events_replay", "events__replay", {}),
+        ("replay", "replay_window", {"archive": "events"}),
+    ]:
+        ops = {step: {"config": {"write_subject": "back.>", "rate": -5.0, **more}}}
+        said = ask_for(dagster, job, hour, hour, {"ops": ops})
+        assert said["__typename"] == "PythonError"
+        assert "rate is -5.0. A pace must be above 0; leave it out for no limit" in said["message"]
+    assert [run["jobName"] for run in dagster.runs() if "replay" in run["jobName"]] == []
 
 
 @pytest.mark.needs_nats("2.15")
@@ -151,6 +146,7 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
         eventually(lambda: SPARK_STARTS in [e.get("message") for e in events(dagster, capture)], "it starts Spark")
         assert terminated(dagster, capture) == [STOPPED_CAPTURE] * 2
 
+        refuses_what_the_command_line_refuses(dagster, hours[0])
         run = launch(dagster, hours[0], hours[-1], rate=900)
         eventually(lambda: wire.state("BACK")["messages"] > 500, "the replay publishes")
 
