@@ -71,9 +71,8 @@ def test_by_the_job_and_one_by_its_id(client: TestClient, archive: Archive) -> N
     assert client.get("/chunks/999999").status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("params", "status", "field"),
-    [
+def test_what_is_refused(client: TestClient, archive: Archive) -> None:
+    refused: list[tuple[dict[str, Any], int, str | None]] = [
         ({}, 422, "archive"),
         ({"archive": "nothing"}, 404, None),
         ({"archive": "logs", "limit": -1}, 422, "limit"),
@@ -85,15 +84,12 @@ def test_by_the_job_and_one_by_its_id(client: TestClient, archive: Archive) -> N
         ({"archive": "logs", "subject": "a..b"}, 422, None),
         ({"archive": "a\0"}, 422, "archive"),
         ({"archive": "logs", "hours": "x"}, 422, "hours"),
-    ],
-)
-def test_what_is_refused(
-    client: TestClient, archive: Archive, params: dict[str, Any], status: int, field: str | None
-) -> None:
-    answer = client.get("/chunks", params=params)
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
-    assert answer.json()["error"]
-    if field:
-        assert [f["field"] for f in answer.json()["fields"]] == [field]
+    ]
+    for params, status, field in refused:
+        answer = client.get("/chunks", params=params)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), params
+        assert answer.json()["error"]
+        if field:
+            assert [f["field"] for f in answer.json()["fields"]] == [field], params
     for bad in ("0", "-1", "x", str(2**63)):
-        assert client.get(f"/chunks/{bad}").status_code == 422
+        assert client.get(f"/chunks/{bad}").status_code == 422, bad

@@ -47,9 +47,8 @@ def test_one_message(client: TestClient, archive: Archive, prefix: str) -> None:
     assert (reference["row"], "X-Amz-Expires=60&" in reference["url"]) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("path", "params", "status", "error"),
-    [
+def test_what_is_not_there_has_a_reason(client: TestClient, archive: Archive) -> None:
+    asked: list[tuple[str, dict[str, Any], int, str]] = [
         ("logs/message", {"seq": 5}, 404, "Sequence 5 is not in archive logs: it was deleted"),
         ("logs/message", {"seq": 9}, 404, "Sequence 9 is not in archive logs: its last one is 8"),
         ("logs/message", {"at": "2027-01-01"}, 404, "Archive logs has no message stored at 2027"),
@@ -68,14 +67,12 @@ def test_one_message(client: TestClient, archive: Archive, prefix: str) -> None:
         ("logs/message/last", {"subject": "a b"}, 422, ""),
         ("logs/message/ref", {"seq": 1, "expires": 604801}, 422, ""),
         ("logs/message/ref", {"seq": 1, "expire": 60}, 422, ""),
-    ],
-)
-def test_what_is_not_there_has_a_reason(
-    client: TestClient, archive: Archive, path: str, params: dict[str, Any], status: int, error: str
-) -> None:
-    answer = client.get(f"/archive/{path}", params=params)
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
-    assert answer.json()["error"].startswith(error)
+    ]
+    for path, params, status, error in asked:
+        answer = client.get(f"/archive/{path}", params=params)
+        told = (answer.status_code, answer.headers["content-type"])
+        assert told == (status, "application/problem+json"), (path, params, answer.text)
+        assert answer.json()["error"].startswith(error), (path, params)
 
 
 def test_pages_have_every_message_once(client: TestClient, archive: Archive) -> None:

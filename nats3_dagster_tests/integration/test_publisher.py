@@ -114,14 +114,16 @@ def replayed(blocks):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("lines", ACTING, ids=lambda lines: lines[-1].split(":")[0])
-def test_a_replayed_header_does_not_act(nats, wire, mode, lines):
-    block = "\r\n".join(["NATS/1.0", "A: 1", *lines, "Z: 2", "\r\n"]).encode()
-    sent = replayed([block, block])
-    with Publisher(nats.options, mode=mode) as publisher:
-        publisher.publish(pa.array(["t.a", "t.a"]), sent, pa.array([b"x", b"y"]))
-    assert stored(wire) == [("t.a", header, data) for header, data in zip(sent.to_pylist(), (b"x", b"y"), strict=True)]
-    assert original_headers(sent).to_pylist() == [block, block]
+def test_a_replayed_header_does_not_act(nats, wire, mode):
+    expected = []
+    for lines in ACTING:
+        block = "\r\n".join(["NATS/1.0", "A: 1", *lines, "Z: 2", "\r\n"]).encode()
+        sent = replayed([block, block])
+        with Publisher(nats.options, mode=mode) as publisher:
+            publisher.publish(pa.array(["t.a", "t.a"]), sent, pa.array([b"x", b"y"]))
+        expected += [("t.a", header, data) for header, data in zip(sent.to_pylist(), (b"x", b"y"), strict=True)]
+        assert stored(wire) == expected, lines
+        assert original_headers(sent).to_pylist() == [block, block]
 
 
 @pytest.mark.parametrize("mode", MODES)
