@@ -15,6 +15,10 @@ class Next(Enum):
     """A code: its text and its command, with the names of their values. `Next.CAPTURE(archive="logs")` makes a
     Step."""
 
+    ACCEPT_MISSING_CHUNKS = (
+        "Bring these objects back from a copy of the bucket; or leave them out: their sequences are then captured "
+        "again, or recorded as lost"
+    )
     ADOPT_RESTORED = (
         (
             "Restore a newer backup if there is one. Or let archive {archive} adopt the stream, and go on with its "

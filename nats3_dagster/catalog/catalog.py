@@ -17,6 +17,7 @@ from nats3_dagster.catalog.launches import Launches
 from nats3_dagster.catalog.measures import Measures
 from nats3_dagster.catalog.points import Points
 from nats3_dagster.catalog.pool import Session
+from nats3_dagster.catalog.rebuilds import Rebuilds
 from nats3_dagster.catalog.removals import Removals
 from nats3_dagster.catalog.replay_chunks import ReplayChunks
 from nats3_dagster.catalog.replays import Replays
@@ -47,6 +48,7 @@ class Catalog:
         self.launches = Launches(session, self.replays)
         self.exports = Exports(session)
         self.tables = ArchiveTables(session)
+        self.rebuilds = Rebuilds(session)
 
     @classmethod
     def connect(cls, url: str) -> Self:

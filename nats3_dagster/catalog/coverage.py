@@ -152,7 +152,7 @@ class Coverages:
             int,
             "observe_stream",
             **_named(state.incarnation),
-            config=json.dumps(_storable(state.config)),
+            config=json.dumps(storable(state.config)),
             removing=json.dumps(removing_settings(state.config)),
             first_seq=state.first_seq,
             last_seq=state.last_seq,
@@ -205,12 +205,12 @@ def _unknown(archive: Archive, incarnation: Incarnation) -> NoReturn:
     )
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """The configuration without NUL, which a stream's description may hold and Postgres' jsonb may not. Chunks have it
     as it is."""
     if isinstance(value, str):
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
     if isinstance(value, Mapping):
         items = cast(Mapping[str, Any], value).items()
-        return {_storable(key): _storable(item) for key, item in items}
-    return [_storable(item) for item in cast(list[Any], value)] if isinstance(value, list) else value
+        return {storable(key): storable(item) for key, item in items}
+    return [storable(item) for item in cast(list[Any], value)] if isinstance(value, list) else value

@@ -52,6 +52,43 @@ class SubjectTally:
         return bloom_of(np.concatenate(self._hashes)) if self._counts is None else None
 
 
+# What `RowCounts` reads of each message.
+COUNTED = ("seq", "time_ns", "subject", "subject_bytes")
+
+
+class RowCounts:
+    """What the catalog has of a chunk beside its footer, counted while its row groups go by in their order."""
+
+    def __init__(self, footer: Footer) -> None:
+        self._footer = footer
+        self._subjects = SubjectTally()
+        self._gaps: list[Int64s] = []
+        self._last = footer.row_groups[0].first_seq - 1
+        self._minutes = np.zeros(60, np.int64)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the messages of a row group, by the columns COUNTED."""
+        numbers = np.concatenate([[self._last], batch.column("seq").to_numpy()])
+        gap = np.diff(numbers) > 1
+        self._gaps.append(np.stack([numbers[:-1][gap] + 1, numbers[1:][gap] - 1], axis=1))
+        self._last = int(numbers[-1])
+        self._subjects.add(batch)
+        self._minutes += by_minute(batch.column("time_ns").to_numpy(), self._footer.hour)
+
+    def meta(self, sha256: str, stored_bytes: int) -> ChunkMeta:
+        """The catalog's row of the chunk, with nothing left out, after the last row group."""
+        footer = self._footer
+        deleted = ranges_between(footer.covers, footer.row_groups[0].first_seq, self._last, self._gaps)
+        return meta_of(
+            footer,
+            sha256=sha256,
+            stored_bytes=stored_bytes,
+            deleted=None if footer.absent_reason == "unselected" else deleted,
+            subjects=self._subjects,
+            minutes=self._minutes,
+        )
+
+
 def meta_of(
     footer: Footer,
     *,

@@ -16,12 +16,11 @@ import pyarrow.parquet as pq
 from nats3_dagster.chunks.columns import SCHEMA, body_sizes, check_subjects, payload_sizes
 from nats3_dagster.chunks.footer import DAMAGED, RowGroup, read_footer
 from nats3_dagster.chunks.footer_cache import ParsedFooter
-from nats3_dagster.chunks.meta import SubjectTally, by_minute, meta_of, ranges_between
+from nats3_dagster.chunks.meta import COUNTED, RowCounts, meta_of
 from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, SeqRange
 from nats3_dagster.model.messages import MESSAGES
-from nats3_dagster.model.numbers import Int64s
 
 # Compared with what the catalog expects. Not the bucket: an archive may be read from a copy of its bucket. Not
 # `deleted` and `subjects`: the footer does not hold them, and the SHA-256 proves the columns they come from.
@@ -197,40 +196,31 @@ class ChunkReader:
             if batch.num_rows:
                 yield batch.select(names)
 
+    def count(self) -> ChunkMeta:
+        """`meta` with nothing left out, by the columns that say it: headers and payloads are not read, and their sizes
+        are taken from the footer. Raises ChunkError."""
+        counts = RowCounts(self.footer)
+        for batch in self.batches(COUNTED):
+            counts.add(batch)
+        return counts.meta(self.meta.sha256, self.meta.stored_bytes)
+
     def verify(self) -> ChunkMeta:
         """Read every column of every message and check it against the footer; `meta` with nothing left out.
 
         This rebuilds the catalog's row from the object alone. Raises ChunkError."""
-        subjects = SubjectTally()
-        gaps: list[Int64s] = []
-        last = self.footer.row_groups[0].first_seq - 1
+        counts = RowCounts(self.footer)
         size = largest = 0
-        minutes = np.zeros(60, np.int64)
         for batch in self.batches(SCHEMA.names):
-            numbers = np.concatenate([[last], batch.column("seq").to_numpy()])
-            gap = np.diff(numbers) > 1
-            gaps.append(np.stack([numbers[:-1][gap] + 1, numbers[1:][gap] - 1], axis=1))
-            last = int(numbers[-1])
             check_subjects(batch)
             size += int(payload_sizes(batch).sum())
             largest = max(largest, int(body_sizes(batch).max()))
-            subjects.add(batch)
-            minutes += by_minute(batch.column("time_ns").to_numpy(), self.footer.hour)
+            counts.add(batch)
             micros = batch.column("time").view(pa.int64()).to_numpy()
             if (micros != batch.column("time_ns").to_numpy() // 1000).any():
                 raise ChunkError(f"The columns time and time_ns of {self.meta.key} differ", DAMAGED)
         if (size, largest) != (self.footer.payload_bytes, self.footer.largest_bytes):
             raise ChunkError(f"The messages of {self.meta.key} do not have the sizes that its footer names", DAMAGED)
-        covers = self.footer.covers
-        first = self.footer.row_groups[0].first_seq
-        return meta_of(
-            self.footer,
-            sha256=self.meta.sha256,
-            stored_bytes=self.meta.stored_bytes,
-            deleted=None if self.footer.absent_reason == "unselected" else ranges_between(covers, first, last, gaps),
-            subjects=subjects,
-            minutes=minutes,
-        )
+        return counts.meta(self.meta.sha256, self.meta.stored_bytes)
 
 
 def _whole(table: pa.Table, group: RowGroup, index: int) -> pa.RecordBatch:

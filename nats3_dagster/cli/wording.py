@@ -4,6 +4,8 @@ from nats3_dagster.steps import Next
 
 # Words of its own where an option, two commands or a command of another program carry the step out.
 WORDS = {code: code.with_command(": ") for code in Next} | {
+    Next.ACCEPT_MISSING_CHUNKS: "Bring these objects back from a copy of the bucket; or leave them out with "
+    "--accept-loss: their sequences are then captured again, or recorded as lost",
     Next.CAPTURE_MORE_OFTEN: "Capture more often (lower --max-age), or give the stream more room",
     Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Capture more often (lower --max-age), or give the stream more room; or "
     "raise {limit}",

@@ -155,6 +155,14 @@ class Bucket:
             for item in page:
                 yield item["path"], item["size"]
 
+    def folders(self, prefix: str = "") -> tuple[str, ...]:
+        """The folders directly under `prefix` (whole parts of a path), ascending, without a slash at their end."""
+        with self._faults(prefix):
+            if self._root is not None:
+                self._require()
+            found = obstore.list_with_delimiter(self._store, prefix or None)  # pyright: ignore[reportUnknownMemberType]
+            return tuple(sorted(found["common_prefixes"]))
+
     def delete(self, key: str) -> None:
         """Remove the object; one that is not there is as good as removed."""
         with self._faults(key):

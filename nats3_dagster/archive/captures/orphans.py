@@ -7,7 +7,6 @@ is one only for a command that asks for it: a person ended that archive. One obj
 """
 
 import logging
-import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -16,7 +15,7 @@ import numpy as np
 
 from nats3_dagster.archive.source.agreement import disagreement
 from nats3_dagster.chunks import ChunkReader, open_chunk
-from nats3_dagster.chunks.naming import hour_folder
+from nats3_dagster.chunks.naming import hour_folder, parse_key
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, ChunkMeta, Incarnation, SeqRange, clipped
@@ -25,7 +24,6 @@ from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
-_NAME = re.compile(r"/([0-9TZ]+)-(\d{20})-(\d{20})-[0-9a-f]{12}\.parquet$")
 # Up to this number of hours each is listed by itself, and up to this number of days each day; above it, all of the
 # archive is.
 _HOURS, _DAYS = 6, 30
@@ -99,15 +97,15 @@ class Orphans:
         if self._all is None:
             spec = self._archive.spec
             listed = self._workspace.bucket(spec.bucket).list(archive_prefix(spec.prefix, spec.name))
-            self._all = {key: size for key, size in listed if _NAME.search(key)}
+            self._all = {key: size for key, size in listed if parse_key(key)}
         unknown = self._unknown(self._all)
         return {key: self._all[key] for key in unknown}
 
     @staticmethod
     def covers(key: str, incarnation: Incarnation) -> SeqRange | None:
         """The sequences that a chunk of this incarnation covers by its key; None for other objects."""
-        match = _NAME.search(key)
-        return SeqRange(int(match[2]), int(match[3])) if match and match[1] == incarnation.token else None
+        name = parse_key(key)
+        return name.covers if name and name.token == incarnation.token else None
 
     def _unknown(self, keys: Collection[str]) -> list[str]:
         removals = self._workspace.catalog.removals

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
+from nats3_dagster.archive.stored import kept_settings
 from nats3_dagster.errors import Conflict, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.model.archive_spec import archive_prefix
@@ -56,7 +57,7 @@ def check_bucket(workspace: Workspace, archive: Archive) -> None:
 def check_free(workspace: Workspace, spec: ArchiveSpec) -> None:
     """Raises Conflict if the folder of a new archive is another catalog's. One of an archive that this catalog had is
     free again."""
-    owner = _owner(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    owner = owner_of(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
     if owner and workspace.catalog.archives.of_job(owner.id) is None:
         raise _foreign(spec, owner)
 
@@ -72,12 +73,15 @@ def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False) ->
         owner = owner_object.replace(own)
     if owner.id != own.id:
         raise _foreign(spec, owner)
+    kept_settings.keep(workspace, archive)
 
 
 def require(workspace: Workspace, archive: Archive) -> None:
     """Raises StoreError, and nothing was written, unless the archive owns its folder. One that has no chunk yet claims
-    it: its creation may have ended before."""
-    if not inspect(workspace, archive):
+    it: its creation may have ended before. Its settings are kept there as they are now."""
+    if inspect(workspace, archive):
+        kept_settings.keep(workspace, archive)
+    else:
         claim(workspace, archive)
 
 
@@ -85,7 +89,7 @@ def inspect(workspace: Workspace, archive: Archive) -> bool:
     """True if the archive owns its folder; False if no live archive does, and it has no chunk yet. Raises StoreError
     where another archive does, or where the archive has chunks and no archive owns the folder. Writes nothing."""
     spec = archive.spec
-    owner = _owner(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    owner = owner_of(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
     if owner and owner.id == archive.job_id:
         return True
     if (owner is None or _is_deleted(workspace, owner)) and not workspace.catalog.chunks.select(
@@ -116,14 +120,17 @@ def obsolete(workspace: Workspace, archive_name: str) -> list[tuple[str, str]]:
 
 
 def release(workspace: Workspace, archive_name: str) -> None:
-    """Delete the owner objects of folders of deleted archives of this name. No archive of the name is created
+    """Delete the owner objects and settings of folders of deleted archives of this name. No archive of the name is created
     meanwhile: it would claim its folder between the last look and the DELETE. Raises Conflict when another process
     creates one for long, StoreError; the next call does the rest."""
     if not obsolete(workspace, archive_name):
         return
     with workspace.catalog.archives.creating(archive_name, PATIENCE_S):
         for bucket_name, folder in obsolete(workspace, archive_name):
-            workspace.bucket(bucket_name).delete(owner_key(folder))
+            bucket = workspace.bucket(bucket_name)
+            if owner := owner_of(bucket, folder):
+                bucket.delete(kept_settings.settings_key(folder, owner.id))
+            bucket.delete(owner_key(folder))
 
 
 def folders_of(keys: Iterable[str]) -> list[str]:
@@ -135,7 +142,7 @@ def check_removable(workspace: Workspace, bucket_name: str, keys: Iterable[str])
     """Raises StoreError if one of the keys lies in a folder that an archive of another catalog owns."""
     bucket = workspace.bucket(bucket_name)
     for folder in folders_of(keys):
-        owner = _owner(bucket, folder)
+        owner = owner_of(bucket, folder)
         if owner and workspace.catalog.archives.of_job(owner.id) is None:
             raise StoreError(
                 f"{folder} in the bucket {bucket_name!r} belongs to an archive of another catalog, with the id "
@@ -151,7 +158,7 @@ def _place(archive: Archive) -> tuple[str, str]:
 
 def _is_obsolete(workspace: Workspace, bucket_name: str, folder: str) -> bool:
     """True if the folder's owner is an archive that this catalog had, and no longer has."""
-    owner = _owner(workspace.bucket(bucket_name), folder)
+    owner = owner_of(workspace.bucket(bucket_name), folder)
     return bool(owner and _is_deleted(workspace, owner))
 
 
@@ -160,7 +167,7 @@ def _is_deleted(workspace: Workspace, owner: Owner) -> bool:
     return bool(row and not row[1])
 
 
-def _owner(bucket: Bucket, folder: str) -> Owner | None:
+def owner_of(bucket: Bucket, folder: str) -> Owner | None:
     """None where there is no owner object. Raises StoreError for one that cannot be read."""
     return _object(bucket, folder).read()
 

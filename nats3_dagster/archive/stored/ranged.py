@@ -55,6 +55,15 @@ def open_ranged(workspace: Workspace, chunk: Chunk) -> ChunkReader:
     return open_parts(workspace, chunk).reader()
 
 
+def open_object(bucket: Bucket, key: str, stored_bytes: int, sha256: str) -> ChunkReader:
+    """A reader, as that of `open_ranged`, of an object that the catalog does not know. `sha256`: of the whole object,
+    which is not read. Raises StoreError, ObjectMissing or ChunkError."""
+    file = _Object(bucket, key, stored_bytes)
+    parsed = _footer(file)
+    source = pa.PythonFile(file, mode="r")
+    return open_parsed(parsed, source, sha256=sha256, stored_bytes=stored_bytes, prepare=file.fetch)
+
+
 def open_parts(workspace: Workspace, chunk: Chunk, count: Callable[[int], object] | None = None) -> RangedChunk:
     """The chunk with its footer, as `open_ranged` has it. `count` is called with the bytes of each request, from the
     thread that makes it. Raises StoreError, ObjectMissing or ChunkError."""

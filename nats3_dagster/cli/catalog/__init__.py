@@ -1,0 +1,1 @@
+"""`nats3 catalog`: the catalog as a whole."""

@@ -1,0 +1,97 @@
+"""`nats3 catalog rebuild`: archives made again from their objects."""
+
+from typing import Annotated
+
+import typer
+
+from nats3_dagster.archive.recovery import rebuild as use_case
+from nats3_dagster.cli.loading import LazyGroup
+from nats3_dagster.cli.terminal.options import Output
+from nats3_dagster.cli.terminal.output import Columns, Format, print_document, show
+from nats3_dagster.cli.terminal.progress import note, remark, step
+from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.documents.recovery import RebuiltArchive, RebuiltCatalog
+from nats3_dagster.errors import ChunkError
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
+_COLUMNS: Columns = {
+    "ARCHIVE": lambda r: r["archive"],
+    "STATE": lambda r: r["state"],
+    "CHUNKS": lambda r: r["chunks"],
+    "MESSAGES": lambda r: r["messages"],
+    "GAPS": lambda r: r["gaps"],
+    "SEALED": lambda r: r["sealed"],
+    "CHANGED": lambda r: r["changed"],
+    "UNLISTED": lambda r: r["unlisted"],
+    "MISSING": lambda r: len(r["missing"]),
+}
+
+
+@app.callback()
+def catalog() -> None:
+    """The catalog in Postgres as a whole."""
+
+
+@app.command(epilog="nats3 catalog rebuild --bucket cold --prefix team/logs --dry-run")
+def rebuild(
+    bucket: Annotated[str, typer.Option("--bucket", metavar="BUCKET", help="The bucket that has the archives.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARCHIVE]...", help="Only these archives. Default: all.")
+    ] = None,
+    prefix: Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="Key prefix of the archives.")] = "",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read whole objects, and compare them with the hashes in manifests.")
+    ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Leave out chunks that manifests name and that cannot be read.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what there is, and write nothing.")] = False,
+    output: Output = Format.table,
+) -> None:
+    """Make the catalog's archives again from a bucket: from footers of chunks, manifests and the folder's settings.
+
+    For a catalog that is lost: run nats3 migrate on an empty database first. The archives become the owners of their
+    folders: the catalog that had them before, if it is still there, may then neither capture into them nor purge
+    them. Archives that the catalog has already stay as they are."""
+    with Workspace(Settings.load()) as workspace, step("Reading the bucket"):
+        rebuilt = [
+            RebuiltArchive.of(one, WORDS)
+            for one in use_case.rebuild(
+                workspace, bucket, prefix, names or (), whole=verify, accept_loss=accept_loss, dry_run=dry_run
+            )
+        ]
+    document = RebuiltCatalog(archives=rebuilt, unknown=list(use_case.UNKNOWN), dry_run=dry_run).plain()
+    if output is Format.table:
+        show(output, document["archives"], _COLUMNS)
+    else:
+        print_document(output, document)
+    for one in rebuilt:
+        _say(one)
+    if any(one.state == "rebuilt" for one in rebuilt):
+        note("Not known, because no object says it:")
+        for line in use_case.UNKNOWN:
+            note(f"  {line}")
+    if dry_run:
+        note("A dry run: nothing was written")
+    if refused := [one for one in rebuilt if one.state == "refused"]:
+        raise ChunkError(
+            f"{len(refused)} of {len(rebuilt)} archives were not made again: "
+            + "; ".join(f"{one.archive}: {one.error}" for one in refused[:5]),
+            refused[0].hint or "",
+        )
+
+
+def _say(one: RebuiltArchive) -> None:
+    for text in filter(None, (one.settings, one.stream)):
+        remark(f"{one.archive}: {text}")
+    for left in one.missing:
+        note(f"{one.archive}: left out: {left.reason}")
+    for left in one.refused:
+        note(f"{one.archive}: not taken: {left.key}: {left.reason}")
+    if one.unlisted:
+        remark(
+            f"{one.archive}: {one.unlisted:,} objects are not chunks of it: they were replaced or retired, or their "
+            f"capture did not end. What they have and the archive has not: nats3 chunk adopt {one.archive}"
+        )

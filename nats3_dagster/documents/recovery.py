@@ -1,0 +1,55 @@
+"""Recovery: archives that were made again from their bucket."""
+
+from typing import Self
+
+from pydantic import Field
+
+from nats3_dagster.archive.recovery import rebuild
+from nats3_dagster.documents.base import Document, Words
+
+
+class LeftOut(Document):
+    """An object of an archive's folder that is no chunk of the archive."""
+
+    key: str
+    reason: str
+
+
+class RebuiltArchive(Document):
+    """An archive that was made again from its objects, or would be."""
+
+    archive: str
+    state: str = Field(description="rebuilt; kept, if the catalog had it already; refused.", examples=["rebuilt"])
+    chunks: int
+    messages: int
+    gaps: int = Field(description="Sequences that no chunk holds, by manifests.")
+    sealed: int = Field(description="Hours of which the catalog says what their manifests say.")
+    changed: int = Field(description="Hours that changed after they were sealed: they are sealed once more.")
+    unlisted: int = Field(description="Objects that are not chunks of the archive now.")
+    refused: list[LeftOut] = Field(description="Those of them that were opened and not taken.")
+    missing: list[LeftOut] = Field(description="Chunks that manifests name and that cannot be had.")
+    settings: str | None = Field(description="What is not known of its settings; null where they are.")
+    stream: str | None = Field(description="What differs from the stream; null where it is the archived one.")
+    error: str | None = Field(description="Why it was refused.")
+    hint: str | None
+
+    @classmethod
+    def of(cls, one: rebuild.Rebuilt, words: Words) -> Self:
+        return cls.by_name(
+            one,
+            state="refused" if one.error else "kept" if one.is_kept else "rebuilt",
+            refused=[LeftOut(key=key, reason=reason) for key, reason in one.refused.items()],
+            missing=[LeftOut(key=key, reason=reason) for key, reason in one.missing.items()],
+            settings=one.settings or None,
+            stream=one.stream or None,
+            error=one.error and one.error.what,
+            hint=one.error and (one.error.hint_in(words) or None),
+        )
+
+
+class RebuiltCatalog(Document):
+    """The archives of a bucket in the catalog, made again, and what no object says."""
+
+    archives: list[RebuiltArchive]
+    unknown: list[str]
+    dry_run: bool
