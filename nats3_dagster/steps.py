@@ -139,6 +139,7 @@ class Next(Enum):
         ),
         "nats3 store run {archive}",
     )
+    LOAD_INTO_EMPTY = "Make an empty database, and migrate it first", "nats3 migrate"
     MAKE_CATALOG = "Make the catalog's schema", "nats3 migrate"
     MAKE_CATALOG_ANEW = (
         (

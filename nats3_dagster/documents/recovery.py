@@ -1,10 +1,10 @@
-"""Recovery: archives that were made again from their bucket."""
+"""Recovery: archives that were made again from their bucket, and dumps of a catalog."""
 
 from typing import Self
 
 from pydantic import Field
 
-from nats3_dagster.archive.recovery import rebuild
+from nats3_dagster.archive.recovery import moving, rebuild
 from nats3_dagster.documents.base import Document, Words
 
 
@@ -53,3 +53,14 @@ class RebuiltCatalog(Document):
     archives: list[RebuiltArchive]
     unknown: list[str]
     dry_run: bool
+
+
+class DumpedCatalog(Document):
+    """A catalog that was written into a file, or loaded from one."""
+
+    rows: dict[str, int] = Field(description="Rows by table.")
+    sha256: str = Field(description="Of the content.")
+
+    @classmethod
+    def of(cls, dumped: moving.Dumped) -> Self:
+        return cls(rows=dumped.rows, sha256=dumped.digest)

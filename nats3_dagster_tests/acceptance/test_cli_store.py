@@ -201,7 +201,7 @@ def test_a_capture_is_complete_and_a_second_one_adds_nothing(
     assert captures in nats3.ok("metrics").out
 
     chunks = nats3.ok("chunk", "list", "ev", "-o", "json").json
-    owner, *keys = sorted(o["Key"] for o in s3_client.list_objects_v2(Bucket=bucket)["Contents"])
+    owner, _, *keys = sorted(o["Key"] for o in s3_client.list_objects_v2(Bucket=bucket)["Contents"])
     assert (owner, keys) == ("archive=ev/_owner.json", [c["key"] for c in chunks])
     verified = nats3.ok("chunk", "verify", "ev", "-o", "json").json
     assert (verified["chunks"], verified["messages"], verified["bad"]) == (len(chunks), 100, [])
@@ -215,7 +215,7 @@ def test_a_capture_is_complete_and_a_second_one_adds_nothing(
 
     # Deleted, the archive leaves its objects, until somebody asks for that as well.
     nats3.ok("store", "delete", "ev", "--yes")
-    assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == len(chunks) + 1  # and the owner
+    assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == len(chunks) + 2  # and the owner, with its settings
     nats3.ok("store", "create", "--name", "ev", "--stream", "EV", "--bucket", bucket)
     nats3.ok("store", "run", "ev", "--all")
     purged = nats3.ok("store", "delete", "ev", "--yes", "--purge", "-o", "json").json

@@ -308,7 +308,9 @@ def test_a_purge_that_is_asked_for_later_or_again(
     assert again["archive"] == "job_1"
     assert client.delete("/store/job", params=one | {"purge": True}).json()["objects_deleted"] == 1
     left = [o["Key"] for o in s3_client.list_objects_v2(Bucket=bucket)["Contents"]]
-    assert sorted(left) == ["archive=job_1/_owner.json", "other"]  # of the archive that has the name now
+    # Of the archive that has the name now.
+    own = ["archive=job_1/_owner.json", f"archive=job_1/_settings-{again['id']}.json"]
+    assert sorted(left) == [*own, "other"]
     problem(client.delete("/store/job", params=one | {"purge": True}), 404)
     # The job that has its name now is untouched.
     assert client.get("/store/job", params={"job_id": again["id"]}).status_code == 200

@@ -90,8 +90,9 @@ def test_all_is_well(nats3: Command, on_s3: None, nats: NatsServer, bucket: str,
         )
     ]
     assert "1 archives own their folders" in said
-    (owner,) = s3_client.list_objects_v2(Bucket=bucket)["Contents"]
+    owner, settings = s3_client.list_objects_v2(Bucket=bucket)["Contents"]
     assert owner["Key"].endswith("/_owner.json")
+    assert "/_settings-" in settings["Key"]
     table = nats3.ok("doctor").out
     assert table.splitlines()[0].split() == ["AREA", "FOUND,", "AND", "WHAT", "TO", "DO"]
     assert "-> Set both to on" in table

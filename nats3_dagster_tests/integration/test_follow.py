@@ -299,7 +299,7 @@ def test_chunks_are_retired_as_they_are_done_and_no_other(
     source.send()
     assert len(workspace.catalog.chunks.select(archive)) == 1
     assert control.delete_chunks(workspace, replay.id) == 0
-    assert s3_client.list_objects_v2(Bucket=source.bucket)["KeyCount"] == 5  # 4 until they are swept, and the owner
+    assert s3_client.list_objects_v2(Bucket=source.bucket)["KeyCount"] == 6  # 4 until they are swept, and the owner's
     with following(settings, replay.id):
         wait_for(source.all_arrived)
         wait_for(lambda: not workspace.catalog.chunks.select(archive))

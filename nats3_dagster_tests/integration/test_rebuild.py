@@ -1,14 +1,17 @@
 """A catalog that is made again from its bucket: what is the same as in the one that was lost, and what is not known."""
 
+import hashlib
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from nats3_dagster import fault_points
+from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.recovery.rebuild import Rebuilt, rebuild
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog import migrate
+from nats3_dagster.errors import StoreError
 from nats3_dagster.model import Archive, Gap, SeqRange, Witness
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -69,7 +72,8 @@ def filled(workspace: Workspace, bucket: str) -> Archive:
     assert len(list(seal_hours(workspace, archive, HOURS[:2]))) == 2
     commit(archive, [put(workspace, archive, HOURS[1], (41, 45)), put(workspace, archive, HOURS[1], (46, 50))])
     gone = workspace.catalog.chunks.by_key(bucket, put(workspace, archive, HOURS[1], (41, 45)).key)
-    assert gone and workspace.catalog.chunks.retire(archive, [gone.id]) == 1
+    assert gone
+    assert workspace.catalog.chunks.retire(archive, [gone.id]) == 1
     commit(archive, [put(workspace, archive, HOURS[2], (51, 60), absent=[55], reason="superseded")])
     assert [seal.number for seal in seal_hours(workspace, archive, [HOURS[1]])] == [2]
     many = put(workspace, archive, HOURS[2], (61, 10_100), subjects=20_000)
@@ -108,3 +112,98 @@ def test_each_table_is_as_it_was_but_for_what_no_object_says(
             assert without(after[name], *unknown) == without(before[name], *unknown), name
     # Seals hold where the hours are as they were sealed.
     assert [s.valid for s in other.catalog.seals.select(other.catalog.archives.get("logs"))] == [True, True]
+
+
+def keys(workspace: Workspace, bucket: str) -> list[str]:
+    return sorted(key for key, _ in workspace.bucket(bucket).list())
+
+
+def test_the_catalog_before_neither_writes_nor_removes_any_longer_and_a_killed_rebuild_is_run_again(
+    workspace: Workspace, other: Workspace, bucket: str, empty_postgres_url: str
+) -> None:
+    archive = filled(workspace, bucket)
+    folder.require(workspace, archive)
+    empty, objects = tables(empty_postgres_url), keys(workspace, bucket)
+    assert only(rebuild(other, bucket, "team", dry_run=True)).chunks == 7
+    assert (tables(empty_postgres_url), keys(workspace, bucket)) == (empty, objects)
+    for step in ("rebuild.read", "owner.written", "rebuild.taken_over", "rebuild.before_commit"):
+        fault_points.arm(f"{step}:raise")
+        with pytest.raises(fault_points.InjectedFault):
+            list(rebuild(other, bucket, "team"))
+        fault_points.arm("")
+        assert tables(empty_postgres_url) == empty, step
+    one = only(rebuild(other, bucket, "team"))
+    assert (one.chunks, one.settings) == (7, "")
+    again = other.catalog.archives.get("logs")
+    assert (again.spec, again.created_at) == (archive.spec, archive.created_at)
+    assert only(rebuild(other, bucket, "team")).is_kept
+    # The folder has the settings of its owner, and no others but those of rebuilds that were killed.
+    assert folder.inspect(other, again)
+    assert [key for key in keys(workspace, bucket) if str(archive.job_id) in key] == []
+    before = keys(workspace, bucket)
+    with pytest.raises(StoreError, match="another owner"):
+        folder.require(workspace, archive)
+    with pytest.raises(StoreError, match="another catalog"):
+        remove.delete(workspace, "logs", purge=True)
+    assert keys(workspace, bucket) == before
+    folder.require(other, again)
+
+
+def test_what_contradicts_itself_is_named_and_refused(
+    workspace: Workspace, other: Workspace, bucket: str, empty_postgres_url: str
+) -> None:
+    archive = filled(workspace, bucket)
+    empty = tables(empty_postgres_url)
+    store = workspace.bucket(bucket)
+    live = {chunk.meta.covers: chunk.meta for chunk in workspace.catalog.chunks.select(archive)}
+    named, open_ = live[SeqRange(11, 20)], live[SeqRange(51, 60)]
+    manifest = workspace.catalog.seals.select(archive)[0].key
+
+    def refused(**options: bool) -> str:
+        (one,) = rebuild(other, bucket, "team", **options)
+        assert one.error, one
+        assert tables(empty_postgres_url) == empty
+        return one.error.what
+
+    def dry(**options: bool) -> Rebuilt:
+        return only(rebuild(other, bucket, "team", dry_run=True, **options))
+
+    kept = {key: bytes(store.get(key)) for key in (named.key, open_.key, manifest)}
+
+    def put_back(key: str) -> None:
+        store.put_again(key, kept[key], hashlib.sha256(kept[key]).hexdigest())
+
+    # A chunk that a manifest names is gone, or is another one.
+    store.delete(named.key)
+    assert f"name 1 chunks that cannot be had: {named.key} is not in the bucket" in refused()
+    lost = dry(accept_loss=True)
+    assert (lost.chunks, lost.sealed, lost.changed, list(lost.missing)) == (6, 1, 1, [named.key])
+    flipped = bytearray(kept[named.key])
+    flipped[len(flipped) // 3] ^= 1
+    store.put_again(named.key, bytes(flipped), hashlib.sha256(flipped).hexdigest())
+    assert "name 1 chunks that cannot be had" in refused(whole=True)
+    put_back(named.key)
+    # A manifest that cannot be read; and two of the same number.
+    store.put_again(manifest, b"x", hashlib.sha256(b"x").hexdigest())
+    assert f"{manifest}: The object is not a manifest" in refused()
+    put_back(manifest)
+    # Two objects without a manifest that say different things; and two that agree.
+    other_text = put(workspace, archive, HOURS[2], (58, 60), text=b"another")
+    assert "they have other messages of the sequences 58-60" in refused()
+    store.delete(other_text.key)
+    put(workspace, archive, HOURS[2], (51, 53))
+    agreed = dry()
+    assert (agreed.chunks, agreed.unlisted, agreed.messages) == (7, 2, 10_087)
+    # What no manifest contradicts is a chunk, whether a catalog had it or not; what is damaged is none.
+    put(workspace, archive, HOURS[2], (20_001, 20_010))
+    assert dry().chunks == 8
+    store.put_again(open_.key, kept[open_.key][:-9], hashlib.sha256(kept[open_.key][:-9]).hexdigest())
+    damaged = dry()
+    # The other object of some of these sequences takes its place.
+    assert (damaged.chunks, list(damaged.refused)) == (8, [open_.key])
+    # Without settings, what chunks say.
+    for key in keys(workspace, bucket):
+        if "/_" in key:
+            store.delete(key)
+    put_back(open_.key)
+    assert "no settings" in dry().settings

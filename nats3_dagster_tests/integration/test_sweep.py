@@ -29,7 +29,7 @@ def store(workspace: Workspace, s3_client: Any, archive: Archive, *metas: ChunkM
 
 def keys(s3_client: Any, bucket: str) -> set[str]:
     listed = {item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket).get("Contents", [])}
-    return listed - {folder.owner_key("archive=logs")}
+    return {key for key in listed if "/_" not in key}
 
 
 def age(postgres_url: str, seconds: int = 4000) -> None:

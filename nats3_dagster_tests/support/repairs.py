@@ -49,7 +49,7 @@ def damage(s3_client: Any, chunk: Chunk) -> bytes:
 
 def stored(s3_client: Any, bucket: str) -> dict[str, bytes]:
     items = s3_client.list_objects_v2(Bucket=bucket).get("Contents", [])
-    keys = [item["Key"] for item in items if not item["Key"].endswith("/_owner.json")]
+    keys = [item["Key"] for item in items if "/_" not in item["Key"]]
     return {key: s3_client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
 

@@ -152,8 +152,6 @@ class _Rebuild:
             if dry_run:
                 return result
             fault_point("rebuild.committed")
-        # The settings of the earlier owner say nothing any more.
-        self._bucket.delete(kept_settings.settings_key(self._folder, kept.id))
         return replace(result, stream=self._compare(archive))
 
     def _present(self, archive: Archive) -> Rebuilt:
@@ -235,9 +233,6 @@ class _Rebuild:
 
     def _take_over(self, archive: Archive, digest: str) -> None:
         """Make the archive the owner of its folder. Raises Conflict if another process wrote there meanwhile."""
-        # First: where the next step does not come, the next owner finds the settings by the id.
-        kept_settings.keep(self._workspace, archive)
-        fault_point("rebuild.settings_kept")
         folder.claim(self._workspace, archive, take_over=True)
         fault_point("rebuild.taken_over")
         again = Listing(self._bucket, self._folder)

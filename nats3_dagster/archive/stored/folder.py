@@ -63,17 +63,22 @@ def check_free(workspace: Workspace, spec: ArchiveSpec) -> None:
 
 
 def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False) -> None:
-    """Make the archive the owner of its folder. Raises Conflict if another catalog's archive is, unless it is to be
-    taken over; StoreError."""
-    spec = archive.spec
-    owner_object = _object(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    """Make the archive the owner of its folder, which then has its settings and those of no earlier owner. Raises
+    Conflict if another catalog's archive is the owner, unless it is to be taken over; StoreError."""
+    spec, bucket = archive.spec, workspace.bucket(archive.spec.bucket)
+    path = archive_prefix(spec.prefix, spec.name)
+    owner_object = _object(bucket, path)
     own = Owner(archive.job_id, archive.name, spec.stream)
-    owner = owner_object.create(own)
+    former = owner = owner_object.create(own)
     if owner.id != own.id and (take_over or workspace.catalog.archives.of_job(owner.id)):
+        # First: the folder never has an owner without settings.
+        kept_settings.keep(workspace, archive)
         owner = owner_object.replace(own)
     if owner.id != own.id:
         raise _foreign(spec, owner)
     kept_settings.keep(workspace, archive)
+    if former.id != own.id:
+        bucket.delete(kept_settings.settings_key(path, former.id))
 
 
 def require(workspace: Workspace, archive: Archive) -> None:
@@ -120,9 +125,9 @@ def obsolete(workspace: Workspace, archive_name: str) -> list[tuple[str, str]]:
 
 
 def release(workspace: Workspace, archive_name: str) -> None:
-    """Delete the owner objects and settings of folders of deleted archives of this name. No archive of the name is created
-    meanwhile: it would claim its folder between the last look and the DELETE. Raises Conflict when another process
-    creates one for long, StoreError; the next call does the rest."""
+    """Delete the owner objects and settings of folders of deleted archives of this name. No archive of the name is
+    created meanwhile: it would claim its folder between the last look and the DELETE. Raises Conflict when another
+    process creates one for long, StoreError; the next call does the rest."""
     if not obsolete(workspace, archive_name):
         return
     with workspace.catalog.archives.creating(archive_name, PATIENCE_S):

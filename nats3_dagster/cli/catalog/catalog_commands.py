@@ -1,16 +1,18 @@
-"""`nats3 catalog rebuild`: archives made again from their objects."""
+"""`nats3 catalog`: a dump of it, and archives made again from their objects."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nats3_dagster.archive.recovery import moving
 from nats3_dagster.archive.recovery import rebuild as use_case
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.terminal.options import Output
-from nats3_dagster.cli.terminal.output import Columns, Format, print_document, show
+from nats3_dagster.cli.terminal.output import Columns, Format, print_document, show, show_one
 from nats3_dagster.cli.terminal.progress import note, remark, step
 from nats3_dagster.cli.wording import WORDS
-from nats3_dagster.documents.recovery import RebuiltArchive, RebuiltCatalog
+from nats3_dagster.documents.recovery import DumpedCatalog, RebuiltArchive, RebuiltCatalog
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -81,6 +83,38 @@ def rebuild(
             + "; ".join(f"{one.archive}: {one.error}" for one in refused[:5]),
             refused[0].hint or "",
         )
+
+
+@app.command(epilog="nats3 catalog dump /backup/nats3.dump")
+def dump(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write. There may be none yet.")],
+    output: Output = Format.table,
+) -> None:
+    """Write the whole catalog into one file, as it is at one moment; captures and replays go on meanwhile.
+
+    The messages stay in the bucket, and Dagster's own tables are not in the file."""
+    with step("Reading the catalog"):
+        dumped = moving.dump(Settings.load(), file)
+    _show_dump(dumped, output)
+
+
+@app.command(epilog="nats3 catalog load /backup/nats3.dump")
+def load(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that nats3 catalog dump wrote.")],
+    output: Output = Format.table,
+) -> None:
+    """Put a dump into an empty catalog of the same release: all of it, or nothing.
+
+    The loaded catalog owns the folders that the dumped one owns: stop whatever uses that one first."""
+    with step("Writing the catalog"):
+        loaded = moving.load(Settings.load(), file)
+    _show_dump(loaded, output)
+    note("Do not use the catalog that was dumped any more: nats3 cannot tell the two apart")
+
+
+def _show_dump(dumped: moving.Dumped, output: Format) -> None:
+    document = DumpedCatalog.of(dumped)
+    show_one(output, document.plain(), {name: rows for name, rows in document.rows.items() if rows})
 
 
 def _say(one: RebuiltArchive) -> None:
