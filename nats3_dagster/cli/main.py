@@ -119,7 +119,9 @@ COMMANDS = {
     "serve": Lazy(f"{_CLI}.installation.serve_command:serve", "Serve the HTTP API until interrupted.", _HERE),
     "token": Lazy(f"{_CLI}.installation.token_command:app", "Tokens of the HTTP API.", _HERE),
     "catalog": Lazy(
-        f"{_CLI}.catalog.catalog_commands:app", "The catalog in Postgres: made again from a bucket.", _HERE
+        f"{_CLI}.catalog.catalog_commands:app",
+        "The catalog in Postgres: dumped, loaded, or made again from a bucket.",
+        _HERE,
     ),
     "config": Lazy(
         f"{_CLI}.installation.config_command:app",

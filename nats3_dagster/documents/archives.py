@@ -1,6 +1,6 @@
 """Archives: an archive is a store job to clients of the HTTP API, and has one document for both."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field
@@ -9,7 +9,7 @@ from nats3_dagster.archive.lifecycle.change import Difference as ChangedField
 from nats3_dagster.archive.lifecycle.jobs import JobStatus, StoreJob
 from nats3_dagster.archive.lifecycle.remove import Deleted
 from nats3_dagster.archive.source.condition import SourceState
-from nats3_dagster.archive.stored.removal import Swept
+from nats3_dagster.archive.stored.removal import OrphanObject, Swept
 from nats3_dagster.documents.base import Document, Words, ratio, stamp, time_of, with_settings
 from nats3_dagster.documents.changes import Difference
 from nats3_dagster.model import Archive as Stored
@@ -161,6 +161,15 @@ class ClaimedFolder(Document):
         return cls(archive=spec.name, bucket=spec.bucket, prefix=spec.prefix, id=str(archive.job_id))
 
 
+class Orphan(Document):
+    """An object in an archive's folder that no row of the catalog names."""
+
+    archive: str
+    key: str
+    stored_bytes: int
+    kept: str | None = Field(description="Why it stays; null where it was removed, or would be.")
+
+
 class SweptObjects(Document):
     """Objects of deleted chunks that were removed after the time of grace."""
 
@@ -168,10 +177,14 @@ class SweptObjects(Document):
     bytes: int
     delete_grace_s: int
     dry_run: bool = Field(description="True if nothing was removed: these objects would be.")
+    orphans: list[Orphan] | None = Field(description="Null unless they were asked for.")
 
     @classmethod
-    def of(cls, swept: Swept, delete_grace_s: int, *, dry_run: bool) -> Self:
-        return cls(objects=swept.objects, bytes=swept.bytes, delete_grace_s=delete_grace_s, dry_run=dry_run)
+    def of(cls, swept: Swept, delete_grace_s: int, orphans: Sequence[OrphanObject] | None, *, dry_run: bool) -> Self:
+        named = None if orphans is None else [Orphan.by_name(one, kept=one.kept or None) for one in orphans]
+        return cls(
+            objects=swept.objects, bytes=swept.bytes, delete_grace_s=delete_grace_s, dry_run=dry_run, orphans=named
+        )
 
 
 def fields_of(job: StoreJob, words: Words) -> dict[str, Any]:

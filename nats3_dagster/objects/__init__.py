@@ -5,7 +5,7 @@ Nothing here knows what is in them.
 """
 
 from nats3_dagster.objects.bucket import Bucket, ObjectInfo
-from nats3_dagster.objects.buckets import bucket_exists, create_bucket, delete_versions
+from nats3_dagster.objects.buckets import abort_upload, bucket_exists, create_bucket, delete_versions, unended_uploads
 from nats3_dagster.objects.identity import identity, profile_place, static_keys
 from nats3_dagster.objects.outlet import Outlet, OutletOptions
 from nats3_dagster.objects.owner_object import OwnerObject
@@ -18,10 +18,12 @@ __all__ = [
     "OutletOptions",
     "OwnerObject",
     "StoreOptions",
+    "abort_upload",
     "bucket_exists",
     "create_bucket",
     "delete_versions",
     "identity",
     "profile_place",
     "static_keys",
+    "unended_uploads",
 ]

@@ -24,7 +24,9 @@ from nats3_dagster.objects.store_options import StoreOptions
 from nats3_dagster.redaction import learn
 
 if TYPE_CHECKING:
-    from obstore import Attributes
+    from collections.abc import Sequence
+
+    from obstore import Attributes, ObjectMeta
 
 # How long the store may be silent after a request. An upload's silence lasts as long as the upload, for the answer
 # comes at its end: 64 MiB at 5 Mbit/s take 107 s.
@@ -143,17 +145,13 @@ class Bucket:
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Key and size of the objects under `prefix` (whole parts of a path), page by page, in the store's order."""
-        with self._faults(prefix):
-            if self._root is not None:  # a folder that is gone would look empty
-                self._require()
-            pages = iter(obstore.list(self._store, prefix or None, chunk_size=1000))  # pyright: ignore[reportUnknownMemberType]
-        while True:
-            with self._faults(prefix):
-                page = next(pages, None)
-            if page is None:
-                return
-            for item in page:
-                yield item["path"], item["size"]
+        for page in self._pages(prefix):
+            yield from ((item["path"], item["size"]) for item in page)
+
+    def put_before(self, prefix: str, moment: datetime) -> Iterator[tuple[str, int]]:
+        """As `list`, of the objects that were put before the moment, by the store's clock."""
+        for page in self._pages(prefix):
+            yield from ((item["path"], item["size"]) for item in page if item["last_modified"] < moment)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
         """The folders directly under `prefix` (whole parts of a path), ascending, without a slash at their end."""
@@ -170,6 +168,18 @@ class Bucket:
                 obstore.delete(self._store, key)
             except FileNotFoundError:
                 self._require()
+
+    def _pages(self, prefix: str) -> "Iterator[Sequence[ObjectMeta]]":
+        with self._faults(prefix):
+            if self._root is not None:  # a folder that is gone would look empty
+                self._require()
+            pages = iter(obstore.list(self._store, prefix or None, chunk_size=1000))  # pyright: ignore[reportUnknownMemberType]
+        while True:
+            with self._faults(prefix):
+                page = next(pages, None)
+            if page is None:
+                return
+            yield page
 
     def _is_there(self, key: str) -> bool:
         with self._faults(key):

@@ -1,6 +1,7 @@
 """Buckets themselves: whether one is there, making one, and removing the versions that it keeps."""
 
 from contextlib import closing
+from datetime import datetime
 from typing import Any
 
 from nats3_dagster.errors import StoreError
@@ -63,6 +64,33 @@ def delete_versions(options: StoreOptions, name: str, prefix: str) -> int:
         if isinstance(_call(options, where, "delete_object", **given), StoreError):
             return len(versions) - done
     return 0
+
+
+def unended_uploads(options: StoreOptions, name: str, prefix: str, before: datetime) -> list[tuple[str, str]]:
+    """Key and id of the multipart uploads under the prefix that were begun before the moment and have not ended. Raises
+    StoreError."""
+    where = faults.Place(options.place, name)
+    if options.folder is not None:
+        return []
+    found: list[tuple[str, str]] = []
+    after: dict[str, str] = {}
+    while True:
+        answer = _call(options, where, "list_multipart_uploads", Bucket=name, Prefix=prefix, **after)
+        if isinstance(answer, StoreError):
+            raise answer
+        uploads = answer.get("Uploads", ())
+        found += [(one["Key"], one["UploadId"]) for one in uploads if one["Initiated"] < before]
+        if not answer.get("IsTruncated"):
+            return found
+        after = {"KeyMarker": answer["NextKeyMarker"], "UploadIdMarker": answer["NextUploadIdMarker"]}
+
+
+def abort_upload(options: StoreOptions, name: str, key: str, upload_id: str) -> None:
+    """End a multipart upload without an object. Raises StoreError."""
+    where = faults.Place(options.place, name)
+    answer = _call(options, where, "abort_multipart_upload", Bucket=name, Key=key, UploadId=upload_id)
+    if isinstance(answer, StoreError):
+        raise answer
 
 
 def _call(options: StoreOptions, where: faults.Place, operation: str, **arguments: Any) -> Any:

@@ -17,6 +17,9 @@ from nats3_dagster.model import Archive, ChunkMeta
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR, chunk, spec, state
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.recovery import HOURS, new_archive, put
+from nats3_dagster_tests.support.waiting import eventually
 
 BODY = b"x" * 10
 
@@ -177,3 +180,46 @@ def test_a_bucket_that_fails_does_not_stop_the_others(
         sweep(workspace)
     assert metas[0].key not in keys(s3_client, bucket)
     assert sweepable(workspace).objects == 1
+
+
+def test_an_orphan_goes_once_it_is_old_and_the_archive_does_not_need_it(
+    workspace: Workspace, bucket: str, s3_client: Any, nats3: Command
+) -> None:
+    archive = new_archive(workspace, bucket)
+    live = put(workspace, archive, HOURS[0], (1, 10))
+    workspace.catalog.chunks.commit(archive, [live, put(workspace, archive, HOURS[0], (21, 30))])
+    needless = put(workspace, archive, HOURS[0], (1, 5))
+    needed = put(workspace, archive, HOURS[0], (8, 15))
+    beside_lost = put(workspace, archive, HOURS[0], (21, 25))
+    s3_client.delete_object(Bucket=bucket, Key=workspace.catalog.chunks.select(archive)[1].meta.key)
+    manifest = f"archive=logs/date={HOURS[0][:10]}/hour=07/manifest-0009-0123456789ab.json.zst"
+    s3_client.put_object(Bucket=bucket, Key=manifest, Body=b"x")
+    upload = s3_client.create_multipart_upload(Bucket=bucket, Key="archive=logs/upload")["UploadId"]
+    before = {item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket)["Contents"]}
+
+    def swept(*words: str) -> dict[str, str | None]:
+        orphans = nats3.ok("store", "sweep", *words, "-o", "json").json["orphans"]
+        return {one["key"]: one["kept"] for one in orphans or ()}
+
+    def uploads() -> list[str]:
+        return [one["UploadId"] for one in s3_client.list_multipart_uploads(Bucket=bucket).get("Uploads", ())]
+
+    assert swept() == {}
+    new = swept("--orphans")
+    assert new == dict.fromkeys((needless.key, needed.key, beside_lost.key, manifest), "it is new")
+    # The store's clock counts in seconds.
+    words = ("--orphans", "--older-than", "0s", "--dry-run")
+    eventually(lambda: swept(*words).get(needless.key, "") is None, "an object that is old")
+    assert {item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket)["Contents"]} == before
+    assert uploads() == [upload]
+    old = swept("--orphans", "--older-than", "0s")
+    assert (old[needless.key], old["archive=logs/upload"]) == (None, None)
+    assert old[needed.key] == "the archive misses 5 of its messages"
+    assert "is missing or damaged: repair the archive first" in (old[beside_lost.key] or "")
+    assert old[manifest] == "it may be the truth of a newer catalog"
+    left = {item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket)["Contents"]}
+    assert left == before - {needless.key}
+    assert uploads() == []
+    # A capture that had put it and comes to its commit is refused, and captures again.
+    with pytest.raises(Conflict, match="was removed from the store while this ran"):
+        workspace.catalog.chunks.commit(archive, [needless], begun=archive.created_at)

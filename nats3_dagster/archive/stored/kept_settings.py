@@ -71,6 +71,11 @@ def settings_key(folder: str, archive_id: UUID) -> str:
     return f"{folder}/_settings-{archive_id}.json"
 
 
+def is_settings(key: str) -> bool:
+    """True for the key of an archive's settings."""
+    return "/_settings-" in key and key.endswith(".json")
+
+
 def keep(workspace: Workspace, archive: Archive) -> None:
     """Write the archive's settings beside its chunks, unless they are there. Raises StoreError."""
     found = workspace.catalog.archives.of_job(archive.job_id)

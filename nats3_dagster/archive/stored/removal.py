@@ -29,6 +29,19 @@ class Swept:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class OrphanObject:
+    """An object that no row names."""
+
+    archive: str
+    key: str
+    stored_bytes: int
+    # Why it stays; empty for one that may be removed.
+    kept: str = ""
+    # Of a multipart upload that did not end; empty for an object.
+    upload_id: str = ""
+
+
 def no_progress(done: int, total: int) -> None:
     """No progress is shown."""
 

@@ -11,7 +11,7 @@ from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.remote import Server, server
 from nats3_dagster.cli.store import store_views as views
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
-from nats3_dagster.cli.terminal.options import ArchiveOrNone, JobId, Output, one_of
+from nats3_dagster.cli.terminal.options import ArchiveOrNone, JobId, Output, one_of, parse_duration
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
 from nats3_dagster.cli.terminal.prompts import Interactive, pick
@@ -76,14 +76,39 @@ def delete(
 
 def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the objects to remove, and remove nothing.")] = False,
+    orphans: Annotated[
+        bool,
+        typer.Option(
+            "--orphans",
+            help="Also remove objects in the folders of archives that no row names and no archive needs, and uploads "
+            "that did not end. It reads each of them.",
+        ),
+    ] = False,
+    older_than: Annotated[
+        int,
+        typer.Option(
+            "--older-than", metavar="DURATION", parser=parse_duration, help="Of these orphans, only those put before."
+        ),
+    ] = "7d",  # pyright: ignore[reportArgumentType]
     output: Output = Format.table,
 ) -> None:
     """Remove objects of deleted chunks once the grace period is over (delete_grace).
     Dagster's sweep_sensor does it by itself."""
     with Workspace(Settings.load()) as workspace:
         swept = removal.sweepable(workspace) if dry_run else removal.sweep(workspace)
-    document = SweptObjects.of(swept, workspace.settings.delete_grace, dry_run=dry_run)
-    show_one(output, document.plain(), {"objects removed": swept.objects, "stored": Size(swept.bytes)})
+        found: list[removal.OrphanObject] | None = None
+        if orphans:
+            # It imports pyarrow, 0.2 s.
+            from nats3_dagster.archive.recovery.orphan_sweep import sweep_each
+
+            found = sweep_each(workspace, older_than, dry_run=dry_run)
+    document = SweptObjects.of(swept, workspace.settings.delete_grace, found, dry_run=dry_run)
+    lines: dict[str, object] = {"objects removed": swept.objects, "stored": Size(swept.bytes)}
+    for one in document.orphans or ():
+        note(f"{one.archive}: {one.key}: {f'stays: {one.kept}' if one.kept else 'removed'}")
+    if document.orphans is not None:
+        lines["orphans removed"] = sum(one.kept is None for one in document.orphans)
+    show_one(output, document.plain(), lines)
     if dry_run:
         note("A dry run: nothing was removed")
 
