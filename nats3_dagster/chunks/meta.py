@@ -57,7 +57,7 @@ COUNTED = ("seq", "time_ns", "subject", "subject_bytes")
 
 
 class RowCounts:
-    """What the catalog has of a chunk beside its footer, counted while its row groups go by in their order."""
+    """Counts what the catalog has of a chunk beside its footer, while its row groups go by in their order."""
 
     def __init__(self, footer: Footer) -> None:
         self._footer = footer

@@ -23,7 +23,7 @@ class RebuiltArchive(Document):
     chunks: int
     messages: int
     gaps: int = Field(description="Sequences that no chunk holds, by manifests.")
-    sealed: int = Field(description="Hours of which the catalog says what their manifests say.")
+    sealed: int = Field(description="Hours for which the catalog would write the same manifest again.")
     changed: int = Field(description="Hours that changed after they were sealed: they are sealed once more.")
     unlisted: int = Field(description="Objects that are not chunks of the archive now.")
     refused: list[LeftOut] = Field(description="Those of them that were opened and not taken.")

@@ -1,4 +1,4 @@
-"""What a rebuild finds out of an archive's objects: what they account for, and what does not fit together.
+"""The findings of a rebuild in an archive's objects: what they account for, and what does not fit together.
 
 Invariant: the manifest with the highest number says which chunks of an hour are live. Two statements that contradict
 each other are named, and neither is taken.

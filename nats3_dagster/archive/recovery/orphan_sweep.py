@@ -34,8 +34,10 @@ def find_orphans(workspace: Workspace, archive: Archive, before: datetime) -> It
     for item in examine(workspace, archive, orphans):
         reason = _reason(workspace, archive, orphans, item) if item.key in old else "it is new"
         yield OrphanObject(spec.name, item.key, item.stored_bytes, reason)
+    sealed = {seal.hour for seal in workspace.catalog.seals.select(archive)}
     for stray in stray_manifests(workspace, archive):
-        reason = "it may be the truth of a newer catalog" if stray.is_highest else ""
+        is_obsolete = stray.hour in sealed and not stray.is_highest
+        reason = "" if is_obsolete else "it may be the truth of a newer catalog"
         reason = reason if stray.key in old else "it is new"
         yield OrphanObject(spec.name, stray.key, old.get(stray.key, 0), reason)
     own = kept_settings.settings_key(path, archive.job_id)
