@@ -165,14 +165,14 @@ def test_what_contradicts_itself_is_named_and_refused(
     named, open_ = live[SeqRange(11, 20)], live[SeqRange(51, 60)]
     manifest = workspace.catalog.seals.select(archive)[0].key
 
-    def refused(**options: bool) -> str:
-        (one,) = rebuild(other, bucket, "team", **options)
+    def refused(*, whole: bool = False) -> str:
+        (one,) = rebuild(other, bucket, "team", whole=whole)
         assert one.error, one
         assert tables(empty_postgres_url) == empty
         return one.error.what
 
-    def dry(**options: bool) -> Rebuilt:
-        return only(rebuild(other, bucket, "team", dry_run=True, **options))
+    def dry(*, accept_loss: bool = False) -> Rebuilt:
+        return only(rebuild(other, bucket, "team", dry_run=True, accept_loss=accept_loss))
 
     kept = {key: bytes(store.get(key)) for key in (named.key, open_.key, manifest)}
 
