@@ -1,6 +1,8 @@
 """What a monitoring system scrapes: true right after a start, in every server alike, and whatever is down."""
 
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -68,7 +70,11 @@ def test_every_number_is_that_of_the_archive(
     hours = sealable(workspace, archive, hour_of(time.time_ns() - 3 * HOUR_NS)).hours  # before the first message
     assert hours
     manifests = [seal.stored_bytes for seal in seal_hours(workspace, archive, hours)]
-    seen = scrape(settings)
+    with server(settings) as client:
+        seen, text = scraped(client), client.get("/metrics").text
+    if promtool := shutil.which("promtool"):  # of Prometheus, where it is installed
+        linted = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+        assert (linted.returncode, linted.stdout, linted.stderr) == (0, "", "")
     view = ArchiveDetail.of_overview(overview(workspace, "a"), WORDS).plain()
     a = {"archive": "a"}
     assert seen("nats3_archive_lag_messages", **a) == view["lag"] == 20
