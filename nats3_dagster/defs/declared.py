@@ -4,10 +4,10 @@ Invariant: a value that a template gives may be any text in YAML; what it stands
 """
 
 from collections.abc import Container
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args
 
 from dagster import Model, ResolutionContext, Resolvable, Resolver
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.internals import ResolutionException
@@ -89,6 +89,15 @@ class Declared(Model, Resolvable):
             return super().resolve_from_model(context, model)
         except ValidationError as error:
             raise CannotResolve(wrong_value(error, getattr(model, "name", None))) from None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_number(cls, value: Any, field: ValidationInfo) -> Any:
+        """Refuses true and false for a number: pydantic takes them for 1 and 0."""
+        kinds = get_args(cls.model_fields[field.field_name or ""].annotation)
+        if isinstance(value, bool) and {int, float} & {*kinds} and bool not in kinds:
+            raise ValueError("a number is wanted, not true or false")
+        return value
 
     def given(self, spec: type[Any]) -> dict[str, Any]:
         """The fields of the spec that are written."""
