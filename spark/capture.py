@@ -10,9 +10,10 @@ import argparse
 import json
 import sys
 
+from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.cli import exit_status
 from nats3_dagster.cli.wording import WORDS
-from nats3_dagster.pipeline.capture_run import run_capture
+from nats3_dagster.pipeline.capture_run import run_captures
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
@@ -33,8 +34,9 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = Settings.load()
     with session(settings.spark_master) as spark:
-        for hour in arguments.hour:
-            done = run_capture(spark, settings, arguments.archive, hour, adopt=arguments.adopt)
+        run = HourRun(sorted(set(arguments.hour)))
+        jobs = run_captures(spark, settings, arguments.archive, run, lambda *_: None, adopt=arguments.adopt)
+        for done in (result for job in jobs for result in job):
             line = {
                 "archive": done.archive,
                 "hour": done.hour,
@@ -46,6 +48,7 @@ def main() -> None:
                 "seconds": round(done.seconds, 3),
             }
             print(json.dumps(line), flush=True)
+    run.raise_errors()
 
 
 if __name__ == "__main__":

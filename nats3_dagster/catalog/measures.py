@@ -3,11 +3,12 @@
 Invariant: everything is counted in Postgres, and nothing here reads chunks.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.model import Archive, Count
+from nats3_dagster.model import Archive, CaptureEnd, Count
 
 # Captures of an archive that are kept: a day of one a minute is 1,440.
 KEPT = 1000
@@ -40,29 +41,20 @@ class Measures:
         with self._session.transaction() as sql:
             return [*sql.rows(Count, "replay_counts"), *sql.rows(Count, "attempt_counts")]
 
-    def add_capture(
-        self,
-        archive: Archive,
-        hour: str,
-        started_at: datetime,
-        *,
-        messages: int = 0,
-        payload_bytes: int = 0,
-        error: tuple[str, str] | None = None,
-        run_id: str | None = None,
+    def add_captures(
+        self, archive: Archive, started_at: datetime, captures: Iterable[CaptureEnd], *, run_id: str | None = None
     ) -> None:
-        """Note a capture that has ended; `error` is its kind and what happened."""
-        kind, what = error or (None, None)
+        """Note captures that have ended."""
+        rows = [
+            {
+                "hour": capture.hour,
+                "messages": capture.messages,
+                "payload_bytes": capture.payload_bytes,
+                "error_kind": capture.error and capture.error[0],
+                "error": capture.error and capture.error[1].replace("\0", "")[:_ERROR_CHARS],
+            }
+            for capture in captures
+        ]
         with self._session.transaction() as sql:
-            sql.run(
-                "add_capture",
-                archive=archive.id,
-                hour=hour,
-                started_at=started_at,
-                messages=messages,
-                payload_bytes=payload_bytes,
-                error_kind=kind,
-                error=what and what.replace("\0", "")[:_ERROR_CHARS],
-                run_id=run_id,
-            )
+            sql.run("add_captures", archive=archive.id, started_at=started_at, captures=json.dumps(rows), run_id=run_id)
             sql.run("forget_captures", archive=archive.id, keep=KEPT)

@@ -4,7 +4,7 @@ PySpark is imported here, and only when a command starts Spark: that takes half 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Any, TypeVar
 
@@ -19,6 +19,8 @@ from nats3_dagster.replay.launch import launched
 from nats3_dagster.settings import Settings
 
 T = TypeVar("T")
+# Failed hours that are said while a command runs. Its last line counts them.
+SAID = 20
 
 
 def check_spark(settings: Settings) -> None:
@@ -31,14 +33,21 @@ def check_spark(settings: Settings) -> None:
 def capture_hours(
     settings: Settings, name: str, hours: Sequence[str], *, adopt: bool = False
 ) -> Iterator[CaptureResult]:
-    """Capture hours of an archive; what is given out is committed. Raises Nats3Error at the end."""
+    """Capture hours of an archive, with a bar for each Spark job; what is given out is committed. An hour that fails
+    does not stop the others. Raises Nats3Error at the end."""
+    run = HourRun(hours)
+
+    def with_bar(job: Sequence[str]) -> AbstractContextManager[OnProgress]:
+        last = hours.index(job[-1]) + 1
+        several = f"{job[0]} to {job[-1]}" if len(job) > 1 else job[0]
+        return progress_bar(f"{name} {several} ({last:,} of {len(hours):,})", passing=last < len(hours))
+
     with _spark(settings) as spark:
-        from nats3_dagster.pipeline.capture_run import run_capture
+        from nats3_dagster.pipeline.capture_run import run_captures
 
-        def capture(hour: str, on_progress: OnProgress) -> CaptureResult:
-            return run_capture(spark, settings, name, hour, adopt=adopt, on_progress=on_progress)
-
-        yield from _one_by_one(name, hours, capture)
+        for done in run_captures(spark, settings, name, run, _note_of(name, run), adopt=adopt, on_job=with_bar):
+            yield from done
+    run.raise_errors()
 
 
 def export_hours(
@@ -64,13 +73,22 @@ def _one_by_one(name: str, hours: Sequence[str], perform: Callable[[str, OnProgr
         with progress_bar(f"{name} {hour} ({number} of {len(hours)})", passing=number < len(hours)) as on_progress:
             return perform(hour, on_progress)
 
-    def say(hour: str, error: Nats3Error) -> None:
-        if len(hours) > 1:
-            note(f"{name} {hour} failed: {error.text_in(WORDS)}")
-
-    for _, result in run.results(with_bar, say):
+    for _, result in run.results(with_bar, _note_of(name, run)):
         yield result
     run.raise_errors()
+
+
+def _note_of(name: str, run: HourRun) -> Callable[[str, Nats3Error], None]:
+    """Returns the function that says that an hour failed, SAID of them at most; the error of a single one is the
+    command's."""
+
+    def say(hour: str, error: Nats3Error) -> None:
+        if len(run.hours) > 1 and len(run.errors) <= SAID:
+            note(f"{name} {hour} failed: {error.text_in(WORDS)}")
+        elif len(run.errors) == SAID + 1:
+            note(f"{name}: more hours fail")
+
+    return say
 
 
 def replay(settings: Settings, replay_id: str, launch: int | None = None) -> ReplayResult:

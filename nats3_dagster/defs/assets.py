@@ -32,14 +32,15 @@ from nats3_dagster.defs.platform import CHUNKS, REPLAY, SEALED, STREAM, Platform
 from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema
-from nats3_dagster.defs.runs import capture_hour, log_failures, observe_stream
+from nats3_dagster.defs.runs import capture_hours, log_failures, observe_stream
 from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL
 from nats3_dagster.model import ArchiveSpec, Declaration
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
-# Enqueueing a run costs about a second, and one that fails is run again whole: a day of hours is a fair share.
-CAPTURE_HOURS = 24
+# Enqueueing a run costs about a second, and its JVM five: a backfill of a year is 37 runs. The view of a backfill shows
+# what ended runs captured.
+CAPTURE_HOURS = 240
 CAPTURE_POOL, REPLAY_POOL = "jetstream", "replay"
 
 
@@ -100,10 +101,8 @@ def chunks_asset(
                 session = start_spark(nats3_spark, settings)
                 earlier = earlier_hours(context.run.tags)
                 run = HourRun([*earlier, *hours_to_capture])
-                for hour, metadata in run.results(
-                    lambda hour: capture_hour(context, session, settings, name, hour, adopt=config.adopt),
-                    log_failures(context, naming, name),
-                ):
+                failed = log_failures(context, naming, name)
+                for hour, metadata in capture_hours(context, session, settings, name, run, failed, adopt=config.adopt):
                     if hour not in earlier:
                         captured[hour] = metadata
                 note_failed_hours(context, run)

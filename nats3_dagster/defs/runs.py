@@ -1,12 +1,14 @@
-"""The run of a capture: an hour, and the stream's state; and the log of a run's progress."""
+"""The run of a capture: its hours, and the stream's state; and the log of a run's progress."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from dagster import AssetExecutionContext, AssetObservation, OpExecutionContext
 
 from nats3_dagster.archive import status as archive_status
+from nats3_dagster.archive.captures.hour_run import HourRun, OnError
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.metadata import Metadata, hour_metadata, rate, run_metadata, stream_metadata
 from nats3_dagster.errors import Nats3Error
@@ -22,25 +24,37 @@ PROGRESS_S = 10.0
 Context = AssetExecutionContext | OpExecutionContext
 
 
-def capture_hour(
-    context: AssetExecutionContext, session: Any, settings: Settings, archive: str, hour: str, *, adopt: bool
-) -> Metadata:
-    """Make the hour complete; its metadata as the catalog has it now. Raises Nats3Error."""
-    from nats3_dagster.pipeline.capture_run import run_capture
+def capture_hours(
+    context: AssetExecutionContext,
+    session: Any,
+    settings: Settings,
+    archive: str,
+    run: HourRun,
+    on_error: OnError,
+    *,
+    adopt: bool,
+) -> Iterator[tuple[str, Metadata]]:
+    """Make the hours of the run complete. Yields each that is, with its metadata as the catalog has it now; those that
+    failed are noted in the run. Raises Nats3Error."""
+    from nats3_dagster.pipeline.capture_run import run_captures
 
-    result = run_capture(
+    jobs = run_captures(
         session,
         settings,
         archive,
-        hour,
+        run,
+        on_error,
         run_id=context.run.run_id,
         adopt=adopt,
-        on_progress=progress_log(context, f"{archive} {hour}"),
+        on_job=lambda hours: nullcontext(progress_log(context, f"{archive} {_named(hours)}")),
     )
-    context.log.info(_summary(result))
     with Workspace(settings) as workspace:
-        report = archive_status.hour(workspace, workspace.catalog.archives.get(archive), hour)
-    return hour_metadata(report, settings) | run_metadata(result)
+        for done in jobs:
+            if done:
+                context.log.info(_summary(done))
+            for result in done:
+                report = archive_status.hour(workspace, workspace.catalog.archives.get(archive), result.hour)
+                yield result.hour, hour_metadata(report, settings) | run_metadata(result)
 
 
 def log_failures(context: AssetExecutionContext, naming: Naming, what: str) -> Callable[[str, Nats3Error], None]:
@@ -72,13 +86,21 @@ def progress_log(context: Context, what: str) -> OnProgress:
     return report
 
 
-def _summary(result: "CaptureResult") -> str:
-    if not result.window:
-        return f"{result.archive} {result.hour}: the stream has no message for this run"
-    if not result.chunks:
-        return f"{result.archive} {result.hour}: all {result.found:,} sequences were captured before"
-    chunks = f"{len(result.chunks)} chunk{'s' if len(result.chunks) > 1 else ''}"
+def _summary(done: "Sequence[CaptureResult]") -> str:
+    """Returns the results of a job in one line: each line is a row in Dagster's storage."""
+    what = f"{done[0].archive} {_named([result.hour for result in done])}"
+    chunks = [chunk for result in done for chunk in result.chunks]
+    if not any(result.window for result in done):
+        return f"{what}: the stream has no message for this run"
+    if not chunks:
+        return f"{what}: all {sum(result.found for result in done):,} sequences were captured before"
+    messages, seconds = sum(result.messages for result in done), sum(result.seconds for result in done)
     return (
-        f"{result.archive} {result.hour}: {result.messages:,} messages in {chunks}, {result.payload_bytes:,} bytes "
-        f"stored in {result.stored_bytes:,}, {result.seconds:.1f} s ({rate(result.messages, result.seconds)})"
+        f"{what}: {messages:,} messages in {len(chunks)} chunk{'s' if len(chunks) > 1 else ''}, "
+        f"{sum(chunk.payload_bytes for chunk in chunks):,} bytes stored in "
+        f"{sum(chunk.stored_bytes for chunk in chunks):,}, {seconds:.1f} s ({rate(messages, seconds)})"
     )
+
+
+def _named(hours: Sequence[str]) -> str:
+    return hours[0] if len(hours) == 1 else f"{hours[0]} to {hours[-1]} ({len(hours)} hours)"

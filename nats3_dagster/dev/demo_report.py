@@ -45,7 +45,7 @@ def as_rows(result: DemoResult) -> list[tuple[str, str]]:
     """The table that the demo prints."""
     names, first = result.names, Names(1)
     ratio = result.payload_bytes / max(result.stored_bytes, 1)
-    of_hours = f"the {result.hours} hours (each a Spark job and a chunk)"
+    of_hours = f"the {result.hours} hours (each a chunk)"
     of_replay = f"one Spark job ({result.replay_messages_s:.2f} s from its first message to its last)"
     left = "" if names == first else f" (the names of {first.stream} are taken; nothing of it was touched)"
     return [

@@ -185,6 +185,18 @@ class Seal:
 
 
 @dataclass(frozen=True, slots=True)
+class CaptureEnd:
+    """How the capture of an hour ended."""
+
+    hour: str
+    # What it added to the archive.
+    messages: int = 0
+    payload_bytes: int = 0
+    # The kind of the error and what happened; None for one that completed.
+    error: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     """How many there are of something."""
 

@@ -3,37 +3,68 @@
 Invariant: only the driver uses Postgres, and what some tasks achieved is committed though another failed.
 """
 
-import time
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from time import monotonic
 
 from pyspark.sql import SparkSession
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from nats3_dagster.archive.captures import commit, plan
-from nats3_dagster.archive.captures.capture_log import record_outcome
+from nats3_dagster.archive.captures.capture_log import record_outcomes
 from nats3_dagster.archive.captures.commit import CaptureResult
+from nats3_dagster.archive.captures.driver import capture_hours
+from nats3_dagster.archive.captures.hour_run import HourRun, OnError
 from nats3_dagster.archive.captures.plan import CaptureJob, CapturePlan
-from nats3_dagster.archive.captures.read import Outcome, RangeCapture
+from nats3_dagster.archive.captures.read import Outcome
+from nats3_dagster.archive.captures.task import CaptureTask, HourFailure
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.take.driver import Round, TakeJob, run_rounds
 from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
 from nats3_dagster.archive.take.take_capture import TakeCapture
-from nats3_dagster.errors import Conflict, Nats3Error, SourceError
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
+from nats3_dagster.hours import hour_start
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.task_progress import Counts, Tally, new_subject, reporting
-from nats3_dagster.model import Archive, OnProgress, Progress, SeqRange
+from nats3_dagster.model import Archive, ChunkMeta, OnProgress, Progress, SeqRange
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.settings import Settings
-from nats3_dagster.steps import Next
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 
-# Another capture of the hour may commit first, and the next plan then asks for less. A third time is no coincidence.
-ATTEMPTS = 3
-Task = tuple[CaptureJob, SeqRange]
+Task = tuple[CaptureJob, tuple[SeqRange, ...]]
+# Shows the progress of a job while it runs; it is given the job's hours.
+OnJob = Callable[[Sequence[str]], AbstractContextManager[OnProgress]]
+
+
+def run_captures(
+    spark: SparkSession,
+    settings: Settings,
+    archive_name: str,
+    run: HourRun,
+    on_error: OnError,
+    *,
+    run_id: str | None = None,
+    adopt: bool = False,
+    on_job: OnJob | None = None,
+) -> Iterator[tuple[CaptureResult, ...]]:
+    """Make the hours of the run complete as far as the stream goes now. Running it again adds nothing. Yields after
+    each Spark job the hours that it completed; hours that failed are noted in the run.
+
+    `on_job`'s progress is called with the messages that were read and the sequences to read. Raises Nats3Error."""
+    with Workspace(settings) as workspace:
+        archive = workspace.catalog.archives.get(archive_name)
+        if archive.spec.mode == "consumer":
+            jobs = _take(spark, workspace, archive, run, on_error, run_id, adopt, on_job)
+        else:
+            perform = _reading(spark, workspace, archive, on_job)
+            jobs = capture_hours(workspace, archive, run, perform, on_error, run_id=run_id, adopt=adopt)
+        while True:
+            with followed(workspace, archive.name):
+                done = next(jobs, None)
+            if done is None:
+                return
+            yield done
 
 
 def run_capture(
@@ -46,87 +77,103 @@ def run_capture(
     adopt: bool = False,
     on_progress: OnProgress | None = None,
 ) -> CaptureResult:
-    """Make the hour of the archive complete as far as the stream goes now. Running it again adds nothing.
+    """`run_captures` for one hour. Raises its error."""
+    run = HourRun([hour])
 
-    `on_progress` is called with the messages that were read and the sequences to read. Raises Nats3Error."""
-    began = time.monotonic()
-    with Workspace(settings) as workspace:
-        archive = workspace.catalog.archives.get(archive_name)
-        capture_once = _take if archive.spec.mode == "consumer" else _read
+    def on_job(hours: Sequence[str]) -> AbstractContextManager[OnProgress]:
+        assert on_progress
+        return nullcontext(on_progress)
 
-        def captured() -> CaptureResult:
-            folder.require(workspace, archive)
-            return capture_once(spark, workspace, archive, hour, run_id, adopt, on_progress)
-
-        with followed(workspace, archive.name):
-            result = record_outcome(workspace, archive, hour, run_id, captured)
-        return replace(result, seconds=time.monotonic() - began)
-
-
-def _read(
-    spark: SparkSession,
-    workspace: Workspace,
-    archive: Archive,
-    hour: str,
-    run_id: str | None,
-    adopt: bool,
-    on_progress: OnProgress | None,
-) -> CaptureResult:
-    """Captures the sequences of the hour that are missing in the archive."""
-    retrying = Retrying(retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(ATTEMPTS), reraise=True)
-    for attempt in retrying:
-        with attempt:
-            subject = new_subject() if on_progress else None
-            planned = plan.plan(workspace, archive, hour, adopt=adopt, progress=subject)
-            fault_point("capture.planned")
-            result = _read_and_commit(spark, workspace, planned, run_id, on_progress)
-            _check_complete(workspace, planned)
-            return result
-    raise AssertionError("unreachable: the last attempt returns or raises")
+    jobs = run_captures(
+        spark,
+        settings,
+        archive_name,
+        run,
+        lambda *_: None,
+        run_id=run_id,
+        adopt=adopt,
+        on_job=on_job if on_progress else None,
+    )
+    results = [result for done in jobs for result in done]
+    run.raise_errors()
+    return results[0]
 
 
-def _read_and_commit(
-    spark: SparkSession, workspace: Workspace, planned: CapturePlan, run_id: str | None, on_progress: OnProgress | None
-) -> CaptureResult:
+def _reading(
+    spark: SparkSession, workspace: Workspace, archive: Archive, on_job: OnJob | None
+) -> Callable[[CapturePlan], tuple[Sequence[Outcome | HourFailure], Nats3Error | None]]:
+    """The function that runs the tasks of a plan on Spark."""
     parallel = parallelism(spark, "spark.nats3.capture.tasks")
-    tasks = [(planned.job, seqs) for seqs in planned.tasks(parallel)]
-    name = f"capture {planned.archive.name} {planned.job.hour}"
-    subject, total = planned.job.progress, sum(r.size for r in planned.missing)
-    with Tally(workspace.link, subject, total, on_progress) if subject and tasks else nullcontext():
-        finished = run_tasks(spark, name, capture_range, tasks)
-    result = commit.commit(workspace, planned, finished.results, run_id)
-    if finished.error:
-        raise finished.error
-    if on_progress:
-        on_progress(Progress(result.messages, result.messages))
-    return result
+
+    def perform(planned: CapturePlan) -> tuple[Sequence[Outcome | HourFailure], Nats3Error | None]:
+        job, hours, total = planned.job, planned.hours, sum(r.size for r in planned.missing)
+        name = f"capture {archive.name} {hours[0]}{f' to {hours[-1]}' if len(hours) > 1 else ''}"
+        if not on_job or not total:
+            finished = run_tasks(spark, name, capture_task, [(job, ranges) for ranges in planned.tasks(parallel)])
+            return finished.results, finished.error
+        subject = new_subject()
+        job = replace(job, progress=subject)
+        with on_job(hours) as on_progress:
+            with Tally(workspace.link, subject, total, on_progress):
+                finished = run_tasks(spark, name, capture_task, [(job, ranges) for ranges in planned.tasks(parallel)])
+            read = sum(outcome.messages for outcome in finished.results if isinstance(outcome, ChunkMeta))
+            on_progress(Progress(read, read))
+        return finished.results, finished.error
+
+    return perform
 
 
 def _take(
     spark: SparkSession,
     workspace: Workspace,
     archive: Archive,
-    hour: str,
+    run: HourRun,
+    on_error: OnError,
     run_id: str | None,
     adopt: bool,
-    on_progress: OnProgress | None,
-) -> CaptureResult:
+    on_job: OnJob | None,
+) -> Iterator[tuple[CaptureResult, ...]]:
     """All that waits in the archive's durable, whatever its hour, round by round: tasks pull in turn, and write at the
-    same time."""
-    messages = 0
+    same time. Once it is taken, nothing is left for the other hours of the run."""
     parallel = parallelism(spark, "spark.nats3.capture.tasks")
+    for hour in run.hours:
+        hour_start(hour)
 
     def perform(job: TakeJob) -> tuple[tuple[TakeOutcome, ...], Nats3Error | None]:
-        finished = run_tasks(spark, f"capture {archive.name} {hour}", take_round, [(job, n) for n in range(job.tasks)])
+        name = f"capture {archive.name} {run.hours[0]}"
+        finished = run_tasks(spark, name, take_round, [(job, n) for n in range(job.tasks)])
         return finished.results, finished.error
 
-    def note(done: Round) -> None:
-        nonlocal messages
-        messages += sum(c.messages for c in done.chunks)
-        if on_progress:
-            on_progress(Progress(messages, messages))
+    def take(hour: str) -> CaptureResult:
+        messages = 0
+        began, started_at = monotonic(), workspace.catalog.now()
 
-    return run_rounds(workspace, archive, hour, perform, run_id=run_id, adopt=adopt, parallel=parallel, on_round=note)
+        def note(done: Round) -> None:
+            nonlocal messages
+            messages += sum(c.messages for c in done.chunks)
+            if on_progress:
+                on_progress(Progress(messages, messages))
+
+        try:
+            folder.require(workspace, archive)
+            with on_job([hour]) if on_job else nullcontext() as on_progress:
+                result = run_rounds(
+                    workspace, archive, hour, perform, run_id=run_id, adopt=adopt, parallel=parallel, on_round=note
+                )
+        except Exception as error:
+            record_outcomes(workspace, archive, started_at, errors={hour: error}, run_id=run_id)
+            raise
+        record_outcomes(workspace, archive, started_at, [result], run_id=run_id)
+        return replace(result, seconds=monotonic() - began)
+
+    taken = False
+
+    def taken_or_take(hour: str) -> CaptureResult:
+        return CaptureResult(archive.name, hour, None, 0) if taken else take(hour)
+
+    for _, result in run.results(taken_or_take, on_error):
+        taken = True
+        yield (result,)
 
 
 def take_round(task: tuple[TakeJob, int]) -> Iterator[TakeOutcome]:
@@ -134,23 +181,11 @@ def take_round(task: tuple[TakeJob, int]) -> Iterator[TakeOutcome]:
     yield from TakeCapture(*task).outcomes()
 
 
-def capture_range(task: Task) -> Iterator[Outcome]:
+def capture_task(task: Task) -> Iterator[Outcome | HourFailure]:
     """One task, in a worker."""
-    job, seqs = task
+    job, ranges = task
     with Link(job.nats) as link:
-        capturing = RangeCapture(job, seqs, link)
-        with reporting(link, job.progress, seqs.first, lambda: Counts(capturing.messages)):
+        capturing = CaptureTask(job, ranges, link)
+        with reporting(link, job.progress, ranges[0].first, lambda: Counts(capturing.messages)):
             yield from capturing.outcomes()
     fault_point("capture.task_returned")
-
-
-def _check_complete(workspace: Workspace, planned: CapturePlan) -> None:
-    """The run's own proof: the hour's window is covered now. Raises SourceError; Conflict where the archive was deleted
-    after the commit, and its chunks with it."""
-    if missing := commit.uncovered(workspace, planned):
-        workspace.catalog.archives.settled(planned.archive)
-        archive, hour = planned.archive.name, planned.job.hour
-        raise SourceError(
-            f"Archive {archive} still misses {', '.join(map(str, missing[:3]))} of {hour}",
-            Next.CAPTURE_HOUR(archive=archive, hour=hour),
-        )

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from nats3_dagster.archive.captures import due
+from nats3_dagster.archive.captures import due, hour_windows
 from nats3_dagster.archive.captures import plan as planning
 from nats3_dagster.archive.captures import read as reading
+from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.archive.lifecycle import create as creating
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.proof import seal, verify
@@ -32,8 +33,8 @@ from nats3_dagster_tests.faults.forks import Job, Request
 
 # Tasks of a capture or a replay that run at a time.
 PARALLEL = 2
-# Sequences of a task and messages of a chunk: small workloads then have several of both.
-TASK_SEQS, CHUNK_MESSAGES = 300, 100
+# Sequences and hours of a task, hours of a job and messages of a chunk: small workloads then have several of each.
+TASK_SEQS, TASK_HOURS, JOB_HOURS, CHUNK_MESSAGES = 300, 3, 8, 100
 # How long a store is asked again.
 PATIENCE_S = 3.0
 TASK_S = 80.0
@@ -55,7 +56,8 @@ def prepare() -> None:
 
 def small_settings() -> None:
     """In this process."""
-    planning.TASK_SEQS = TASK_SEQS
+    planning.TASK_SEQS, planning.TASK_HOURS = TASK_SEQS, TASK_HOURS
+    hour_windows.JOB_HOURS = JOB_HOURS
     reading.CHUNK_MESSAGES = CHUNK_MESSAGES
     Settings.store = property(lambda self: replace(_store(self), patience_s=PATIENCE_S))  # type: ignore[assignment]
 
@@ -99,7 +101,16 @@ def capture(archive: str, adopt: bool = False) -> int:
     settings = Settings.load()
     with Workspace(settings) as workspace:
         hours = due.select_hours(workspace, archive, adopt=adopt)
-    return sum(capture_run.run_capture(_SESSION, settings, archive, hour, adopt=adopt).messages for hour in hours)
+    return capture_hours(_SESSION, settings, archive, hours, adopt=adopt)
+
+
+def capture_hours(session: Any, settings: Settings, archive: str, hours: Sequence[str], *, adopt: bool = False) -> int:
+    """Capture these hours; the messages."""
+    run = HourRun(hours)
+    jobs = capture_run.run_captures(session, settings, archive, run, lambda *_: None, adopt=adopt)
+    messages = sum(result.messages for done in jobs for result in done)
+    run.raise_errors()
+    return messages
 
 
 def begin(spec: ReplaySpec, replay_id: str | None = None) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 from nats3_dagster import fault_points
 from nats3_dagster.archive.captures.due import select_hours
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
@@ -29,7 +28,7 @@ def capture(spark: Any, archive: str) -> int:
     settings = Settings.load()
     with Workspace(settings) as workspace:
         hours = select_hours(workspace, archive)
-    return sum(run_capture(spark, settings, archive, hour).messages for hour in hours)
+    return jobs.capture_hours(spark, settings, archive, hours)
 
 
 def replay(spark: Any, replay_id: str) -> int:

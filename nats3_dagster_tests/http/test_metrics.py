@@ -18,7 +18,8 @@ from nats3_dagster.api import scrapes
 from nats3_dagster.api.app import create_app
 from nats3_dagster.archive import status
 from nats3_dagster.archive.captures.accept import accept_source
-from nats3_dagster.archive.captures.capture_log import record_outcome
+from nats3_dagster.archive.captures.capture_log import record_outcomes
+from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.cli.wording import WORDS
@@ -114,19 +115,12 @@ def test_captures_and_their_failures_are_counted_by_kind(
 ) -> None:
     archive = workspace.catalog.archives.get("a")
 
-    def fails() -> Any:
-        raise SourceError("NATS is gone", "")
-
-    def breaks() -> Any:
-        raise ZeroDivisionError("password")
-
     assert scrape(settings)("nats3_archive_last_success_timestamp_seconds", archive="a") is None
-    for perform, error in ((fails, SourceError), (fails, SourceError), (breaks, ZeroDivisionError)):
-        with pytest.raises(error):
-            record_outcome(workspace, archive, "2026-01-01-00:00", None, perform)
+    began, hours = workspace.catalog.now(), ["2026-01-01-00:00", "2026-01-01-01:00"]
+    record_outcomes(workspace, archive, began, errors=dict.fromkeys(hours, SourceError("NATS is gone", "")))
+    record_outcomes(workspace, archive, began, errors={hours[0]: ZeroDivisionError("password")})
     before = time.time()
-    done: Any = type("Done", (), {"messages": 3, "payload_bytes": 4})()
-    assert record_outcome(workspace, archive, "2026-01-01-00:00", "run", lambda: done) is done
+    record_outcomes(workspace, archive, began, [CaptureResult("a", hours[0], None, 0)], run_id="run")
     seen = scrape(settings)
     assert seen.by("kind", "nats3_archive_failures_total", archive="a") == {"source": 2, "defect": 1}
     assert seen("nats3_archive_failures_total", archive="a", kind="store") == 0

@@ -188,7 +188,7 @@ def test_a_capture_that_holds_the_messages_wins_over_a_gap(workspace: Workspace,
     # As another capture records it that looked for objects of the range before they were put.
     lost = Gap(planned.job.state.incarnation, (SeqRange(1, 400),), "expired")
     workspace.catalog.chunks.commit(archive, [], [lost])
-    assert commit.commit(workspace, planned, outcomes).lost == 0
+    assert [result.lost for result in commit.commit(workspace, planned, outcomes)] == [0]
     assert archived(workspace, archive) == ([(1, 1000)], 1000, [])
 
 

@@ -37,7 +37,7 @@ CLOCKS = {
 
 def take(workspace: Workspace, found: Archive, hour: str) -> int:
     """What a capture of the hour would account for, put down as a gap; how many sequences."""
-    planned = plan(workspace, found, hour)
+    planned = plan(workspace, found, [hour])
     gaps = list(planned.gaps)
     if planned.missing:
         gaps.append(Gap(planned.job.state.incarnation, planned.missing, "unselected"))

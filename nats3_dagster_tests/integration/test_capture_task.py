@@ -12,15 +12,16 @@ import pytest
 from nats3_dagster.archive.captures import plan as planning
 from nats3_dagster.archive.captures import read as reading
 from nats3_dagster.archive.captures.read import RangeCapture
+from nats3_dagster.archive.captures.task import HourFailure
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.errors import SourceError, StreamChanged
+from nats3_dagster.errors import SourceError, StreamChanged, from_json
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.breaks import UNKNOWN_FORM
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.objects import Bucket
-from nats3_dagster.pipeline.capture_run import capture_range
+from nats3_dagster.pipeline.capture_run import capture_task
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.runs import archive_events, hours_of
@@ -40,12 +41,13 @@ def plan(settings: Settings, wire: Wire) -> planning.CapturePlan:
     """Of the hour that holds the messages (they were published a moment ago)."""
     with Workspace(settings) as workspace:
         hour = hours_of(wire, "EV")[-1]
-        return planning.plan(workspace, workspace.catalog.archives.get("events"), hour)
+        return planning.plan(workspace, workspace.catalog.archives.get("events"), [hour])
 
 
 def run(planned: planning.CapturePlan) -> list[tuple[str, SeqRange]]:
     """Capture and commit-free: what each outcome is, and the sequences it accounts for."""
-    outcomes = [o for seqs in planned.tasks(1) for o in capture_range((planned.job, seqs))]
+    outcomes = [o for ranges in planned.tasks(1) for o in capture_task((planned.job, ranges))]
+    outcomes = [o for o in outcomes if not isinstance(o, HourFailure)]
     return [("chunk", o.covers) if isinstance(o, ChunkMeta) else (o.reason, o.ranges[0]) for o in outcomes]
 
 
@@ -74,7 +76,7 @@ def test_what_was_deleted_inside_the_stream_is_part_of_the_chunk_that_spans_it(
     first = planned.missing[0].first
     for seq in (first + 10, first + 11, 1000):
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
-    outcomes = [o for seqs in planned.tasks(1) for o in capture_range((planned.job, seqs))]
+    outcomes = [o for seqs in planned.tasks(1) for o in capture_task((planned.job, seqs))]
     assert [type(o) for o in outcomes] == [ChunkMeta]
     assert isinstance(outcomes[0], ChunkMeta)
     assert outcomes[0].covers == planned.missing[0]
@@ -139,7 +141,9 @@ def test_a_chunk_is_uploaded_while_the_next_one_is_written(
             return created
 
     new_writer = RangeCapture._new_writer  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(RangeCapture, "_new_writer", lambda self: writers.append(new_writer(self)) or writers[-1])  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    monkeypatch.setattr(
+        RangeCapture, "_new_writer", lambda self, hour: writers.append(new_writer(self, hour)) or writers[-1]
+    )  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
     with Link(settings.nats) as link:
         for outcome in RangeCapture(planned.job, planned.missing[0], link, Slow()).outcomes():
             assert isinstance(outcome, ChunkMeta)
@@ -156,7 +160,7 @@ def test_an_unfiltered_range_that_was_deleted_message_by_message_is_no_loss(
     for seq in (999, 1000, 1001):
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
     job = planned.job
-    outcomes = list(capture_range((job, SeqRange(999, 1001))))
+    outcomes = list(capture_task((job, (SeqRange(999, 1001),))))
     assert outcomes == [Gap(job.state.incarnation, (SeqRange(999, 1001),), "deleted")]
 
 
@@ -166,8 +170,10 @@ def test_what_lies_behind_the_end_that_a_server_knows_is_not_absent(
     """A leader that was cut off from the cluster answers for a while, and does not know the newest messages."""
     archive_events(settings, bucket)
     planned = plan(settings, wire)
-    with pytest.raises(SourceError, match="EV ends at sequence 1000, and ended at 1010 or later when this was planned"):
-        list(capture_range((planned.job, SeqRange(901, 1010))))
+    *_, failure = capture_task((planned.job, (SeqRange(901, 1010),)))
+    assert isinstance(failure, HourFailure)
+    assert (failure.hour, type(error := from_json(failure.error))) == (planned.hours[0], SourceError)
+    assert "EV ends at sequence 1000, and ended at 1010 or later when this was planned" in error.what
 
 
 def test_a_stream_that_forgot_what_the_archive_holds_is_an_error(settings: Settings, wire: Wire, bucket: str) -> None:
@@ -197,12 +203,11 @@ def test_what_lies_before_a_message_that_cannot_be_read_is_archived(
     with NatsProxy(nats.port) as proxy:
         proxy.from_server = garble
         job = replace(planned.job, nats=replace(planned.job.nats, servers=(proxy.url,)))
-        outcomes: list[ChunkMeta | Gap] = []
-        with pytest.raises(SourceError, match="broke off 2 times at sequence .*cannot be understood") as caught:
-            for outcome in capture_range((job, planned.missing[0])):
-                outcomes.append(outcome)
-    assert caught.value.hint == UNKNOWN_FORM
-    (chunk,) = outcomes
+        chunk, failure = capture_task((job, planned.missing))
+    assert isinstance(failure, HourFailure)
+    error = from_json(failure.error)
+    assert re.search("broke off 2 times at sequence .*cannot be understood", error.what)
+    assert error.hint == UNKNOWN_FORM
     assert isinstance(chunk, ChunkMeta)
     assert chunk.covers.first == planned.missing[0].first
     assert 8192 <= chunk.covers.last < 15_000

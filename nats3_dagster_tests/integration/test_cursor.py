@@ -20,11 +20,11 @@ from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.errors import LostMessages, OperatorError, SourceError, StreamChanged
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
-from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support import points as made_points
 from nats3_dagster_tests.support import taking as takes
+from nats3_dagster_tests.support.captures import read
 from nats3_dagster_tests.support.points import add_chunk, message
 from nats3_dagster_tests.support.replays import archived
 from nats3_dagster_tests.support.wire import Wire
@@ -178,8 +178,8 @@ def test_it_waits_for_a_capture_that_commits_late(
     workspace: Workspace, wire: Wire, archive: Archive, bucket: str
 ) -> None:
     send(wire, 1, 10)
-    planned = plan.plan(workspace, archive, hour_of(time.time_ns()))
-    outcomes = [outcome for part in planned.tasks(1) for outcome in capture_range((planned.job, part))]
+    planned = plan.plan(workspace, archive, [hour_of(time.time_ns())])
+    outcomes = read(workspace, planned)
     wire.api("STREAM.PURGE.EV")
     send(wire, 11, 12)
     found: list[int] = []

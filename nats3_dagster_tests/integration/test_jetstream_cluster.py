@@ -229,7 +229,7 @@ def archived(cluster, link, stream, count, store):
     with Publisher(options(cluster)) as publisher:
         publisher.publish(*messages(stream, range(count)))
     spec = ArchiveSpec(name="ev", stream=stream, bucket="archive")
-    job = CaptureJob(spec, stream_state(link, stream), "2026-11-21-07:00", options(cluster), store)
+    job = CaptureJob(spec, stream_state(link, stream), (("2026-11-21-07:00", 1),), options(cluster), store)
     outcomes = RangeCapture(job, SeqRange(1, count), link).outcomes()
     metas = [outcome for outcome in outcomes if isinstance(outcome, ChunkMeta)]
     return [Chunk(n, meta, datetime.now(UTC), None) for n, meta in enumerate(metas, 1)]

@@ -175,7 +175,7 @@ def test_a_capture_that_is_under_way_during_a_take_over_commits_and_the_next_one
         patch.setenv("NATS3_POSTGRES_URL", empty_postgres_url)
         with Workspace(Settings.load()) as second:
             other = create(second, ArchiveSpec("events", "EV", bucket), take_over=True)
-            assert commit.commit(workspace, planned, outcomes).messages == 50
+            assert [result.messages for result in commit.commit(workspace, planned, outcomes)] == [50]
             with pytest.raises(StoreError, match="another owner"):
                 folder.require(workspace, archive)
             take(second, other, wire)

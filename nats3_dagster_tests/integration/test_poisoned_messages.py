@@ -11,13 +11,13 @@ from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publish.encode import MAX_SUBJECT_BYTES
 from nats3_dagster.model import Order, Pace, ReplaySpec, Selection
-from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
 from nats3_dagster.replay.messages.republish import Republisher
 from nats3_dagster.subjects import decoded
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import read
 from nats3_dagster_tests.support.replays import dry_run
 from nats3_dagster_tests.support.runs import archive_events, hours_of
 from nats3_dagster_tests.support.taking import STRANGE
@@ -35,9 +35,10 @@ def strange(wire: Wire, settings: object, bucket: str) -> list[bytes]:
 
 def capture_hour(workspace: Workspace, hour: str) -> CaptureResult:
     """What a run does, without Spark."""
-    planned = plan.plan(workspace, workspace.catalog.archives.get("events"), hour)
-    outcomes = [o for seqs in planned.tasks(1) for o in capture_range((planned.job, seqs))]
-    return commit.commit(workspace, planned, outcomes)
+    planned = plan.plan(workspace, workspace.catalog.archives.get("events"), [hour])
+    outcomes = read(workspace, planned)
+    (result,) = commit.commit(workspace, planned, outcomes)
+    return result
 
 
 def replay(workspace: Workspace, spec: ReplaySpec) -> int:

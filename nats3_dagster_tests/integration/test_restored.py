@@ -246,7 +246,7 @@ def test_reads_and_replays_by_time_know_a_stream_that_goes_on(workspace: Workspa
     restore_stream(workspace.link, "EV", ["ev.>"], messages)
     archive = create(workspace, ArchiveSpec("events", "EV", bucket))
     for hour in hours_of(wire, "EV"):
-        planned = planning.plan(workspace, archive, hour)
+        planned = planning.plan(workspace, archive, [hour])
         commit.commit(workspace, planned, read(workspace, planned))
     restore(workspace, wire, backup(wire))
     publish(wire, 10, b"after")

@@ -42,9 +42,9 @@ def events(settings: Settings, workspace: Workspace, bucket: str) -> Archive:
 
 def capture(workspace: Workspace, found: Archive, hour: int, upto: int | None = None) -> None:
     """A chunk of the hour's messages, or of those up to a sequence; its object does not matter to a plan."""
-    planned = plan(workspace, found, HOURS[hour])
-    assert planned.window
-    first, last = planned.window.first, upto or planned.window.last
+    planned = plan(workspace, found, [HOURS[hour]])
+    (window,) = planned.spans
+    first, last = window.first, upto or window.last
     start = hour_start(HOURS[hour])
     made = chunk(
         first,

@@ -20,7 +20,7 @@ from nats3_dagster.errors import (
     UnknownConsumer,
     UnknownStream,
 )
-from nats3_dagster.model import LOSSES, Archive, ChunkResult, Gap, ReplaySpec
+from nats3_dagster.model import LOSSES, Archive, CaptureEnd, ChunkResult, Gap, ReplaySpec
 from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
 
 
@@ -121,7 +121,7 @@ def test_captures_are_kept_up_to_a_number(
 
     def note(*errors: tuple[str, str] | None) -> None:
         for error in errors:
-            catalog.measures.add_capture(logs, "2026-01-01-00:00", datetime.now(UTC), error=error)
+            catalog.measures.add_captures(logs, datetime.now(UTC), [CaptureEnd("2026-01-01-00:00", error=error)])
 
     note(None, *[("store", "gone\0")] * 5)
     with psycopg.connect(postgres_url) as connection:

@@ -36,7 +36,7 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
 
 def take(workspace: Workspace, archive: Archive) -> None:
     """A capture of the open hour that puts everything down as a gap."""
-    planned = plan(workspace, archive, hour_of(time.time_ns()))
+    planned = plan(workspace, archive, [hour_of(time.time_ns())])
     commit(workspace, planned, [Gap(planned.job.state.incarnation, planned.missing, "unselected")])
 
 
@@ -75,7 +75,7 @@ def test_every_look_at_the_stream_notices_it(workspace: Workspace, archive: Arch
         "Create another archive of the stream for what comes, and set sync_interval: always on the server"
     )
     with pytest.raises(StreamChanged, match=FORGOT):
-        plan(workspace, archive, hour_of(time.time_ns()))
+        plan(workspace, archive, [hour_of(time.time_ns())])
     now = condition(workspace, archive)
     assert (now.source, str(now.error)) == ("shrunk", str(caught.value))
     (failed,) = [finding for finding in check(workspace) if finding.status == "fail"]
@@ -116,12 +116,13 @@ def test_a_message_that_is_gone_says_nothing(workspace: Workspace, archive: Arch
 
 def test_what_was_read_of_two_histories_is_not_committed(workspace: Workspace, archive: Archive, wire: Wire) -> None:
     wire.publish([("ev.a", b"", b"x")] * 20)
-    planned = plan(workspace, archive, hour_of(time.time_ns()))
+    planned = plan(workspace, archive, [hour_of(time.time_ns())])
     assert planned.witness
-    assert planned.window
+    (window,) = planned.windows
+    assert window.seqs
     gap = Gap(planned.job.state.incarnation, planned.missing, "unselected")
     other = replace(planned, witness=replace(planned.witness, time_ns=planned.witness.time_ns - 1))
-    beyond = replace(planned, window=SeqRange(planned.window.first, planned.window.last + 1))
+    beyond = replace(planned, windows=(replace(window, seqs=SeqRange(window.seqs.first, window.seqs.last + 1)),))
     for changed, error in ((other, "at sequence 120"), (beyond, "ends at sequence 120")):
         with pytest.raises(StreamChanged, match=error):
             commit(workspace, changed, [gap])

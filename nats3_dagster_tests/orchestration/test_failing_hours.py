@@ -14,7 +14,7 @@ from nats3_dagster.defs.backoff import FAILED_HOURS_TAG
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ChunkMeta
-from nats3_dagster.pipeline.capture_run import capture_range
+from nats3_dagster.pipeline.capture_run import capture_task
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -36,8 +36,8 @@ def hours(settings: Settings, bucket: str, s3_client: Any) -> list[str]:
     archive(settings, bucket, max_messages=1)
     hours = [hour_of(start + n * HOUR_NS) for n in range(3)]
     with Workspace(settings) as workspace:
-        planned = plan.plan(workspace, workspace.catalog.archives.get("events"), hours[1])
-        (chunk,) = [o for seqs in planned.tasks(1) for o in capture_range((planned.job, seqs))]
+        planned = plan.plan(workspace, workspace.catalog.archives.get("events"), [hours[1]])
+        (chunk,) = [o for seqs in planned.tasks(1) for o in capture_task((planned.job, seqs))]
     assert isinstance(chunk, ChunkMeta)
     s3_client.put_object(Bucket=bucket, Key=chunk.key, Body=b"foreign")
     return hours

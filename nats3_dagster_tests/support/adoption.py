@@ -44,7 +44,7 @@ def gaps(workspace: Workspace, archive: Archive) -> dict[str, int]:
 def other_history(workspace: Workspace, archive: Archive, planned: CapturePlan, count: int, same: int = 0) -> ChunkMeta:
     """Put an object of sequences 1 to `count`; the payloads of those after `same` the stream never had."""
     incarnation, spec = planned.job.state.incarnation, archive.spec
-    writer = ChunkWriter(spec.name, incarnation, planned.job.hour, spec.bucket, spec.prefix, 3, {"name": "EV"})
+    writer = ChunkWriter(spec.name, incarnation, planned.hours[0], spec.bucket, spec.prefix, 3, {"name": "EV"})
     for batch in read_batches(workspace.settings.nats, ReadSpec(incarnation, SeqRange(1, count))):
         payloads = [b"%d" % seq if seq <= same else b"former%d" % seq for seq in batch.column("seq").to_pylist()]
         former = pa.array(payloads, pa.binary())

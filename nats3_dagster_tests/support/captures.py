@@ -11,18 +11,19 @@ from nats3_dagster_tests.support.wire import Wire
 
 def plan(workspace: Workspace, archive: Archive, wire: Wire) -> planning.CapturePlan:
     """Of the hour that has the newest message."""
-    return planning.plan(workspace, archive, hours_of(wire, "EV")[-1])
+    return planning.plan(workspace, archive, hours_of(wire, "EV")[-1:])
 
 
 def read(workspace: Workspace, planned: planning.CapturePlan) -> list[Outcome]:
     """Read what the plan asks for, and put its chunks, in this process."""
-    return [o for seqs in planned.tasks(1) for o in RangeCapture(planned.job, seqs, workspace.link).outcomes()]
+    return [o for seqs in planned.missing for o in RangeCapture(planned.job, seqs, workspace.link).outcomes()]
 
 
 def take(workspace: Workspace, archive: Archive, wire: Wire) -> commit.CaptureResult:
     """A whole capture in this process."""
     planned = plan(workspace, archive, wire)
-    return commit.commit(workspace, planned, read(workspace, planned))
+    (result,) = commit.commit(workspace, planned, read(workspace, planned))
+    return result
 
 
 def archived(workspace: Workspace, archive: Archive) -> tuple[list[SeqRange], int, list[tuple[str, int]]]:

@@ -24,9 +24,9 @@ def make_events(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
     wire.publish(MESSAGES)
     archive = workspace.catalog.archives.create(ArchiveSpec("events", "EV", bucket), _observed(workspace))
     folder.claim(workspace, archive)
-    planned = plan.plan(workspace, archive, hour_of(time.time_ns()))
-    assert planned.window
-    commit.commit(workspace, planned, list(RangeCapture(planned.job, planned.window, workspace.link).outcomes()))
+    planned = plan.plan(workspace, archive, [hour_of(time.time_ns())])
+    (window,) = planned.spans
+    commit.commit(workspace, planned, list(RangeCapture(planned.job, window, workspace.link).outcomes()))
     return archive
 
 

@@ -8,13 +8,13 @@ from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.documents.replay_plans import ReplayPlan
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import ArchiveSpec, Chunk, ChunkResult, Replay, ReplaySpec, Selection
-from nats3_dagster.pipeline.capture_run import capture_range
 from nats3_dagster.pipeline.replay_run import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import ReplayJob, shares
 from nats3_dagster.replay.planning.plan import plan as plan_replay
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import read
 from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.wire import Wire
 
@@ -25,8 +25,8 @@ def archived(workspace: Workspace, wire: Wire, stream: str, bucket: str, name: s
     if all(archive.name != name for archive in catalog.archives.all()):
         create(workspace, ArchiveSpec(name=name, stream=stream, bucket=bucket, **spec))
     for hour in hours_of(wire, stream):
-        planned = plan.plan(workspace, catalog.archives.get(name), hour)
-        outcomes = [outcome for seqs in planned.tasks(1) for outcome in capture_range((planned.job, seqs))]
+        planned = plan.plan(workspace, catalog.archives.get(name), [hour])
+        outcomes = read(workspace, planned)
         commit.commit(workspace, planned, outcomes)
 
 

@@ -26,7 +26,7 @@ def archived(server: NatsServer, store: StoreOptions, messages, chunk_messages: 
         wire.publish(messages)
         state = stream_state(link, "EV")
         spec = ArchiveSpec(name="ev", stream="EV", bucket="archive")
-        job = CaptureJob(spec, state, HOUR, server.options, store)
+        job = CaptureJob(spec, state, ((HOUR, 1),), server.options, store)
         outcomes = []
         for first in range(1, state.last_seq + 1, chunk_messages):
             seqs = SeqRange(first, min(state.last_seq, first + chunk_messages - 1))

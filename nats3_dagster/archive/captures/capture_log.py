@@ -4,7 +4,8 @@ Invariant: a capture succeeds or fails by itself; a note that cannot be written 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.errors import (
@@ -19,8 +20,7 @@ from nats3_dagster.errors import (
     UnknownConsumer,
     UnknownStream,
 )
-from nats3_dagster.hours import hour_bounds
-from nats3_dagster.model import Archive
+from nats3_dagster.model import Archive, CaptureEnd
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -46,35 +46,26 @@ def kind_of(error: Exception) -> str:
     return next((kind for of, kind in _KINDS if isinstance(error, of)), DEFECT)
 
 
-def record_outcome(
-    workspace: Workspace, archive: Archive, hour: str, run_id: str | None, perform: Callable[[], CaptureResult]
-) -> CaptureResult:
-    """Returns the result of `perform`, and notes how it ended: completed, or failed with the kind of its error. One
-    that was interrupted or killed leaves no note, nor does one whose end Postgres cannot take.
-
-    Raises OperatorError for a bad hour, which is not noted, and the exceptions of `perform`."""
-    hour_bounds(hour)
-    started_at = workspace.catalog.now()
-
-    def note(error: tuple[str, str] | None = None, result: CaptureResult | None = None) -> None:
-        try:
-            workspace.catalog.measures.add_capture(
-                archive,
-                hour,
-                started_at,
-                messages=result.messages if result else 0,
-                payload_bytes=result.payload_bytes if result else 0,
-                error=error,
-                run_id=run_id,
-            )
-        except CatalogError as lost:
-            log.warning("%s %s: how the capture ended is not noted: %s", archive.name, hour, lost)
-
+def record_outcomes(
+    workspace: Workspace,
+    archive: Archive,
+    started_at: datetime,
+    results: Iterable[CaptureResult] = (),
+    errors: Mapping[str, Exception] | None = None,
+    *,
+    run_id: str | None = None,
+) -> None:
+    """Notes how captures of hours ended that began together: completed, or failed with the kind of the error. One that
+    was interrupted or killed leaves no note, nor does one whose end Postgres cannot take."""
+    ends = [CaptureEnd(result.hour, result.messages, result.payload_bytes) for result in results]
+    ends += [CaptureEnd(hour, error=_what(error)) for hour, error in (errors or {}).items()]
     try:
-        result = perform()
-    except Exception as error:
-        # The text of an unforeseen error may hold anything, a password included.
-        note((kind_of(error), error.what if isinstance(error, Nats3Error) else type(error).__name__))
-        raise
-    note(result=result)
-    return result
+        workspace.catalog.measures.add_captures(archive, started_at, ends, run_id=run_id)
+    except CatalogError as lost:
+        log.warning("%s: how %d captures ended is not noted: %s", archive.name, len(ends), lost)
+
+
+def _what(error: Exception) -> tuple[str, str]:
+    """The kind of an error and what happened."""
+    # The text of an unforeseen error may hold anything, a password included.
+    return kind_of(error), error.what if isinstance(error, Nats3Error) else type(error).__name__

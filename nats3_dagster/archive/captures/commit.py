@@ -5,17 +5,19 @@ Invariant: only `commit` makes a chunk exist, in one Postgres transaction, after
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from nats3_dagster.archive.captures.hour_windows import by_hour
 from nats3_dagster.archive.captures.plan import CapturePlan
 from nats3_dagster.archive.source.stream_changes import ends_before_error, rewritten_error
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import ChunkMeta, Gap, SeqRange
+from nats3_dagster.model import ChunkMeta, Gap, SeqRange, clipped
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
+_NO_END = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,13 @@ class CaptureResult:
 
 def commit(
     workspace: Workspace, planned: CapturePlan, outcomes: Iterable[ChunkMeta | Gap], run_id: str | None = None
-) -> CaptureResult:
+) -> tuple[CaptureResult, ...]:
     """Make what the tasks brought back part of the archive, in one transaction, and what earlier captures had put into
-    the store of sequences that are gone from the stream. Raises Conflict when another capture committed some of it
-    first: plan again, its coverage counts then. StreamChanged, and nothing is committed, when the stream forgot
-    messages of the window since it was planned: what was read may be of two histories."""
+    the store of sequences that are gone from the stream. Returns what it added to each hour of the plan.
+
+    Raises Conflict when another capture committed some of it first: plan again, its coverage counts then.
+    StreamChanged, and nothing is committed, when the stream forgot messages of the windows since they were planned:
+    what was read may be of two histories."""
     chunks: list[ChunkMeta] = []
     gaps = list(planned.gaps)
     for outcome in outcomes:
@@ -64,11 +68,14 @@ def commit(
         else:
             gaps.append(outcome)
     _check_history(workspace, planned)
-    # It imports pyarrow, 0.1 s: commands that only ask what is missing do without.
+    # They import pyarrow, 0.1 s: commands that only ask what is missing do without.
     from nats3_dagster.archive.captures.adopt import adopt, fill
+    from nats3_dagster.archive.captures.orphans import Orphans
 
-    adopted, remaining = adopt(workspace, planned.archive, merged(gaps))
-    chunks = [*fill(workspace, planned.archive, chunks), *adopted]
+    # Of all hours of the job, so that a folder of the bucket is listed once.
+    orphans = Orphans(workspace, planned.archive, (meta.key for meta in chunks))
+    adopted, remaining = adopt(workspace, planned.archive, merged(gaps), orphans)
+    chunks = [*fill(workspace, planned.archive, chunks, orphans), *adopted]
     fault_point("capture.before_commit")
     workspace.catalog.chunks.commit(
         planned.archive,
@@ -80,42 +87,64 @@ def commit(
     )
     fault_point("capture.after_commit")
     _keep_witness(workspace, planned)
-    result = CaptureResult(
-        archive=planned.archive.name,
-        hour=planned.job.hour,
-        window=planned.window,
-        found=(planned.window.size if planned.window else 0) - sum(r.size for r in planned.missing),
-        chunks=tuple(sorted(chunks, key=lambda c: c.covers)),
-        gaps=remaining,
-    )
-    if result.lost:
+    results = _results(planned, chunks, remaining)
+    if lost := sum(result.lost for result in results):
         log.warning(
             "%s: %d sequences of stream %s were gone before they were captured (%s)",
-            result.archive,
-            result.lost,
+            planned.archive.name,
+            lost,
             planned.job.state.name,
             ", ".join(str(r) for g in remaining if g.is_loss for r in g.ranges[:5]),
         )
-    return result
+    return results
 
 
-def uncovered(workspace: Workspace, planned: CapturePlan) -> tuple[SeqRange, ...]:
-    """Sequences of the plan's window that are still in no chunk and no gap: none after a complete capture."""
-    if not planned.window:
-        return ()
-    return workspace.catalog.coverage.missing(planned.archive, planned.job.state.incarnation, planned.window)
+def _results(planned: CapturePlan, chunks: Iterable[ChunkMeta], gaps: Iterable[Gap]) -> tuple[CaptureResult, ...]:
+    """The additions to each hour. What lies in no window is the first hour's: sequences that went before this job."""
+    windows, first = planned.windows, planned.windows[0].hour
+    of_chunks: dict[str, list[ChunkMeta]] = {}
+    for meta in sorted(chunks, key=lambda meta: meta.covers):
+        # An adopted chunk may have been captured as one of another hour.
+        hour = next(iter(by_hour(windows, [meta.covers])), first)
+        of_chunks.setdefault(hour, []).append(meta)
+    of_gaps: dict[str, list[Gap]] = {}
+    for gap in gaps:
+        parts = by_hour(windows, gap.ranges)
+        if outside := [part for hole in _outside(planned.spans) for part in clipped(gap.ranges, hole)]:
+            parts[first] = sorted([*outside, *parts.get(first, ())])
+        for hour, ranges in parts.items():
+            of_gaps.setdefault(hour, []).append(replace(gap, ranges=tuple(ranges)))
+    missing = by_hour(windows, planned.missing)
+    return tuple(
+        CaptureResult(
+            archive=planned.archive.name,
+            hour=hour,
+            window=seqs,
+            found=(seqs.size if seqs else 0) - sum(r.size for r in missing.get(hour, ())),
+            chunks=tuple(of_chunks.get(hour, ())),
+            gaps=tuple(of_gaps.get(hour, ())),
+        )
+        for hour, seqs in ((window.hour, window.seqs) for window in windows)
+    )
+
+
+def _outside(spans: Sequence[SeqRange]) -> list[SeqRange]:
+    """The sequences before, between and after these spans."""
+    firsts, lasts = [0, *(span.last + 1 for span in spans)], [*(span.first - 1 for span in spans), _NO_END]
+    return [SeqRange(first, last) for first, last in zip(firsts, lasts, strict=True)]
 
 
 def _check_history(workspace: Workspace, planned: CapturePlan) -> None:
-    """Raises StreamChanged if the stream ends before the planned window, or has another message at its end."""
-    if planned.window is None:
+    """Raises StreamChanged if the stream ends before the last planned window, or has another message at the end of the
+    last one that had a message there."""
+    if not planned.spans:
         return
     planned_state = planned.job.state
     try:
         state = stream_state(workspace.link, planned_state.name)
         if state.incarnation.created_ns != planned_state.incarnation.server_created_ns:
             return  # what was read of the earlier one is good, and may be all that is left of it
-        changed = ends_before_error(planned.archive, state, planned.window.last)
+        changed = ends_before_error(planned.archive, state, planned.spans[-1].last)
         if changed is None and planned.witness:
             changed = rewritten_error(workspace.link, planned.archive, state, planned.witness)
     except Nats3Error as error:
@@ -126,7 +155,7 @@ def _check_history(workspace: Workspace, planned: CapturePlan) -> None:
 
 
 def _keep_witness(workspace: Workspace, planned: CapturePlan) -> None:
-    """Keep the window's last message as the witness of what is captured, if it is."""
+    """Keep the plan's witness as the one of what is captured, if it is captured."""
     if planned.witness:
         coverage, incarnation = workspace.catalog.coverage, planned.job.state.incarnation
         seq = planned.witness.seq

@@ -47,10 +47,12 @@ class Orphans:
         folder had at their end."""
         self._workspace, self._archive, self._own = workspace, archive, frozenset(own)
         self._with_deleted = with_deleted
-        self._listed: dict[str, list[tuple[str, int]]] = {}
-        # All objects of the folder, once they were listed: keys, and the sequences by them, of each incarnation.
+        # The keys of each folder that was listed, and their sequences by incarnation. There may be a question
+        # for each chunk of a job, and thousands of keys.
+        self._listed: dict[str, list[str]] = {}
+        self._ranges: dict[tuple[str, Incarnation], tuple[list[str], Int64s]] = {}
+        # All objects of the archive, once they were listed.
         self._all: dict[str, int] | None = None
-        self._ranges: dict[Incarnation, tuple[list[str], Int64s]] = {}
         # The one that was opened last.
         self._opened: Orphan | None = None
         # The keys of objects that are not used, and why not.
@@ -98,6 +100,7 @@ class Orphans:
             spec = self._archive.spec
             listed = self._workspace.bucket(spec.bucket).list(archive_prefix(spec.prefix, spec.name))
             self._all = {key: size for key, size in listed if parse_key(key)}
+            self._ranges.clear()
         unknown = self._unknown(self._all)
         return {key: self._all[key] for key in unknown}
 
@@ -114,23 +117,26 @@ class Orphans:
 
     def _within(self, incarnation: Incarnation, within: SeqRange) -> Iterator[tuple[str, SeqRange]]:
         """The keys of chunks with sequences of `within`, whether the catalog knows them or not."""
-        if self._all is not None:
-            if incarnation not in self._ranges:
-                covers = {key: seqs for key in self._all if (seqs := self.covers(key, incarnation))}
-                ends = np.array([tuple(seqs) for seqs in covers.values()], np.int64).reshape(-1, 2)
-                self._ranges[incarnation] = list(covers), ends
-            keys, ends = self._ranges[incarnation]
+        spec = self._archive.spec
+        folders = self._folders(incarnation, within) if self._all is None else [archive_prefix(spec.prefix, spec.name)]
+        for folder in folders:
+            keys, ends = self._covered(folder, incarnation)
             for at in np.flatnonzero((ends[:, 0] <= within.last) & (ends[:, 1] >= within.first)):
                 yield keys[at], SeqRange(int(ends[at, 0]), int(ends[at, 1]))
-            return
-        for folder in self._folders(incarnation, within):
-            for key, _ in self._objects(folder):
-                if (seqs := self.covers(key, incarnation)) and clipped([within], seqs):
-                    yield key, seqs
 
-    def _objects(self, folder: str) -> list[tuple[str, int]]:
+    def _covered(self, folder: str, incarnation: Incarnation) -> tuple[list[str], Int64s]:
+        """The keys of the folder's chunks of this incarnation, and the first and last sequence of each by its key."""
+        if (folder, incarnation) not in self._ranges:
+            covers = {key: seqs for key in self._objects(folder) if (seqs := self.covers(key, incarnation))}
+            ends = np.array([tuple(seqs) for seqs in covers.values()], np.int64).reshape(-1, 2)
+            self._ranges[folder, incarnation] = list(covers), ends
+        return self._ranges[folder, incarnation]
+
+    def _objects(self, folder: str) -> Iterable[str]:
+        if self._all is not None:
+            return self._all
         if folder not in self._listed:
-            self._listed[folder] = list(self._workspace.bucket(self._archive.spec.bucket).list(folder))
+            self._listed[folder] = [key for key, _ in self._workspace.bucket(self._archive.spec.bucket).list(folder)]
         return self._listed[folder]
 
     def _folders(self, incarnation: Incarnation, within: SeqRange) -> Iterator[str]:

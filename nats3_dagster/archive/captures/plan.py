@@ -1,19 +1,20 @@
-"""The plan of a capture: the sequences of an hour that are missing in an archive.
+"""The plan of a capture: the sequences of its hours that are missing in an archive.
 
-Invariant: the plan is the hour's sequence bounds minus coverage, so a run is idempotent.
+Invariant: the plan is the hours' sequence bounds minus coverage, so a run is idempotent.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.hour_windows import HourWindow, job_windows
 from nats3_dagster.archive.source.absence import absence_reason
 from nats3_dagster.archive.source.stream_changes import witness_at
-from nats3_dagster.hours import hour_bounds
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.model import (
     Archive,
     ArchiveSpec,
@@ -22,6 +23,7 @@ from nats3_dagster.model import (
     SeqRange,
     StreamState,
     Witness,
+    clipped,
 )
 from nats3_dagster.model.archive import filters_of
 from nats3_dagster.objects import StoreOptions
@@ -29,6 +31,8 @@ from nats3_dagster.workspace import Workspace
 
 # Below this many sequences a second task costs more than it saves: it opens a connection and a consumer of its own.
 TASK_SEQS = 100_000
+# But from this number of hours on it saves time, as each hour is an object to compress and to put.
+TASK_HOURS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,8 @@ class CaptureJob:
 
     spec: ArchiveSpec
     state: StreamState
-    hour: str
+    # The hours with sequences, ascending, each with its first one. A chunk ends before the next hour begins.
+    hours: tuple[tuple[str, int], ...]
     nats: NatsOptions
     store: StoreOptions
     # The subject on which tasks report how far they are; None for no reports.
@@ -57,62 +62,123 @@ class CaptureJob:
 
 @dataclass(frozen=True, slots=True)
 class CapturePlan:
-    """The ranges that a capture of one hour has to read."""
+    """The ranges that a capture has to read."""
 
     archive: Archive
     job: CaptureJob
-    # The hour's sequences; None where the stream has none of it.
-    window: SeqRange | None
-    # Those of them to read, disjoint and ascending; each is of one filter.
+    # Of the job's hours, ascending.
+    windows: tuple[HourWindow, ...]
+    # The sequences of them to read, disjoint and ascending; each range is of one filter, and may hold several hours.
     missing: tuple[SeqRange, ...]
     # Sequences that are already gone from the stream, of any hour.
     gaps: tuple[Gap, ...]
     # The catalog's time before the first object is put.
     begun: datetime
-    # The window's last message, if the stream still has it.
+    # The last message of the last window that ends with a message the stream still has.
     witness: Witness | None = None
 
-    def tasks(self, parallel: int) -> tuple[SeqRange, ...]:
-        """`missing` cut for about `parallel` tasks of like size, none below TASK_SEQS unless a range is."""
+    @property
+    def hours(self) -> tuple[str, ...]:
+        return tuple(window.hour for window in self.windows)
+
+    @property
+    def spans(self) -> tuple[SeqRange, ...]:
+        """The sequences of the windows, joined where they touch."""
+        spans: list[SeqRange] = []
+        for window in self.windows:
+            if window.seqs and spans and spans[-1].last + 1 == window.seqs.first:
+                spans[-1] = SeqRange(spans[-1].first, window.seqs.last)
+            elif window.seqs:
+                spans.append(window.seqs)
+        return tuple(spans)
+
+    def tasks(self, parallel: int) -> tuple[tuple[SeqRange, ...], ...]:
+        """The ranges of each of `parallel` tasks at most, of like size: `missing`, cut between tasks. There are several
+        for more than TASK_SEQS sequences, or for TASK_HOURS hours each. Hours below TASK_SEQS stay whole, so that each
+        becomes the same chunk whatever is captured with it."""
         total = sum(r.size for r in self.missing)
-        size = max(TASK_SEQS, -(-total // max(parallel, 1)))
-        return tuple(
-            SeqRange(first, min(first + size - 1, r.last))
-            for r in self.missing
-            for first in range(r.first, r.last + 1, size)
-        )
+        count = max(1, min(parallel, max(-(-total // TASK_SEQS), len(self.job.hours) // TASK_HOURS)))
+        return tuple(_shares(self.missing, -(-total // count), [first for _, first in self.job.hours]))
 
 
 def plan(
-    workspace: Workspace, archive: Archive, hour: str, *, adopt: bool = False, progress: str | None = None
+    workspace: Workspace,
+    archive: Archive,
+    hours: Sequence[str],
+    *,
+    adopt: bool = False,
 ) -> CapturePlan:
-    """Returns the ranges that a capture of this hour has to read. Raises OperatorError for a bad hour, StreamChanged
-    for a stream made again."""
+    """Returns a job that captures the first of these hours, which are ascending: up to the number that one job takes.
+    Raises OperatorError for a bad hour, StreamChanged for a stream made again."""
     catalog, link, settings = workspace.catalog, workspace.link, workspace.settings
-    start_ns, end_ns = hour_bounds(hour)
     begun = catalog.now()
     state = accept_source(workspace, archive, adopt=adopt)
     expected = catalog.coverage.start(archive, state.incarnation)
-    # Both bounds come from the one function of time that the server has, so that hours tile the sequences whatever the
-    # clock did; the end is asked for last, so that an open hour takes all that is there.
-    first = max(first_seq_at(link, state.name, start_ns), expected)
-    last = first_seq_at(link, state.name, end_ns) - 1
-    window = SeqRange(first, last) if first <= last else None
+    windows = job_windows(link, state, hours, expected)
     gone = SeqRange(expected, state.first_seq - 1) if expected < state.first_seq else None
     expired = tuple(catalog.coverage.missing(archive, state.incarnation, gone)) if gone else ()
     removing = catalog.coverage.removing_settings(state.incarnation)
     reason = absence_reason([state.config, removing], below_head=True)
     # After the stream was asked for its end: a later change of the subjects is for later sequences.
     archive = catalog.archives.settled(archive)
-    missing = catalog.coverage.missing(archive, state.incarnation, window) if window else ()
-    return CapturePlan(
+    planned = CapturePlan(
         archive=archive,
         job=CaptureJob(
-            archive.spec, state, hour, settings.nats, settings.store, progress, removing, archive.former_filters
+            archive.spec,
+            state,
+            tuple((window.hour, window.seqs.first) for window in windows if window.seqs),
+            settings.nats,
+            settings.store,
+            removing=removing,
+            former_filters=archive.former_filters,
         ),
-        window=window,
-        missing=tuple(part for seqs in missing for part, _ in archive.filters(state.incarnation, seqs)),
+        windows=windows,
+        missing=(),
         gaps=(Gap(state.incarnation, expired, reason),) if expired else (),
         begun=begun,
-        witness=witness_at(link, state.name, window.last) if window else None,
+        witness=_witness(link, state.name, windows),
     )
+    missing = tuple(
+        part for seqs in uncovered(workspace, planned) for part, _ in archive.filters(state.incarnation, seqs)
+    )
+    return replace(planned, missing=missing)
+
+
+def uncovered(workspace: Workspace, planned: CapturePlan) -> tuple[SeqRange, ...]:
+    """Sequences of the plan's windows that are in no chunk and no gap: none after a complete capture."""
+    spans = planned.spans
+    if not spans:
+        return ()
+    whole = SeqRange(spans[0].first, spans[-1].last)
+    missing = workspace.catalog.coverage.missing(planned.archive, planned.job.state.incarnation, whole)
+    return tuple(part for span in spans for part in clipped(missing, span))
+
+
+def _witness(link: Link, stream: str, windows: Sequence[HourWindow]) -> Witness | None:
+    """A message at the end of a window, of the last one that has one. What a server forgets are its newest messages: so
+    this message answers for all windows before it."""
+    for window in reversed(windows):
+        if window.seqs and (witness := witness_at(link, stream, window.seqs.last)):
+            return witness
+    return None
+
+
+def _shares(ranges: Sequence[SeqRange], size: int, firsts: Sequence[int]) -> Iterator[tuple[SeqRange, ...]]:
+    """The ranges in shares of about `size` sequences, the last one of less. `firsts`: of each hour."""
+    share: list[SeqRange] = []
+    room = size
+    for whole in ranges:
+        first = whole.first
+        while first <= whole.last:
+            last = first + room - 1
+            following = bisect_right(firsts, last)
+            if 0 < following < len(firsts) and firsts[following] - firsts[following - 1] < TASK_SEQS:
+                last = firsts[following] - 1
+            part = SeqRange(first, min(last, whole.last))
+            share.append(part)
+            first, room = part.last + 1, room - part.size
+            if room <= 0:
+                yield tuple(share)
+                share, room = [], size
+    if share:
+        yield tuple(share)

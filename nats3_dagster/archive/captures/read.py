@@ -1,10 +1,11 @@
 """The worker's side of a capture: read a range of sequences, write chunks, put them into the store.
 
-Invariant: consecutive outcomes tile the range exactly. A sequence that the stream no longer has is absent in a chunk
-that spans it, for the one reason that the chunk names; or it is in a gap, because the stream's head overtook the
-capture or the server lost it.
+Invariant: consecutive outcomes tile the range exactly, and no chunk reaches into a second hour. A sequence that the
+stream no longer has is absent in a chunk that spans it, for the one reason that the chunk names; or it is in a gap,
+because the stream's head overtook the capture, the server lost it, or the hour has no message in the range.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 import numpy as np
@@ -37,6 +38,15 @@ class RangeCapture:
         self._subjects = job.subjects(seqs)
         self._absences = Absences(job.state, job.removing, filtered=bool(self._subjects), given_up=job.given_up)
         self._start = self._next = seqs.first  # first sequence of the open chunk; first one not yet accounted for
+        self._firsts = [first for _, first in job.hours]
+        self._hour_ends = 0  # the last sequence of the open chunk's hour
+
+    @property
+    def failed_hour(self) -> str:
+        """After an error: the hour that failed. It is the one of the chunk that the store did not take, or of the first
+        sequence that is not accounted for."""
+        failed = self._uploads.failed
+        return failed.hour if failed else self._job.hours[self._hour_at(self._next)][0]
 
     def outcomes(self) -> Iterator[Outcome]:
         with self._uploads:
@@ -98,9 +108,19 @@ class RangeCapture:
 
     def _write(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
         while batch.num_rows:
+            first, last = batch.column("seq")[0].as_py(), batch.column("seq")[-1].as_py()
+            if self._writer and first > self._hour_ends:
+                yield from self._roll(self._hour_ends)
             if self._writer is None:
-                self._writer = self._new_writer()
-            rows = self._writer.room(batch, max_bytes=CHUNK_BYTES, max_messages=CHUNK_MESSAGES)
+                at = self._hour_at(first)
+                yield from self._roll(self._firsts[at] - 1)
+                self._hour_ends = self._firsts[at + 1] - 1 if at + 1 < len(self._firsts) else self._seqs.last
+                self._writer = self._new_writer(self._job.hours[at][0])
+            of_hour = batch
+            if last > self._hour_ends:
+                seqs = batch.column("seq").to_numpy()
+                of_hour = batch.slice(0, int(np.searchsorted(seqs, self._hour_ends, "right")))
+            rows = self._writer.room(of_hour, max_bytes=CHUNK_BYTES, max_messages=CHUNK_MESSAGES)
             if not rows:
                 yield from self._roll(self._next - 1)
                 continue
@@ -109,7 +129,9 @@ class RangeCapture:
             batch = batch.slice(rows)
 
     def _roll(self, last: int) -> Iterator[Outcome]:
-        """Close the open chunk at `last`, put it, and account for the range up to there."""
+        """Close the open chunk at `last`, or at the end of its hour, put it, and account for the range up to `last`."""
+        if self._writer and self._hour_ends < last:
+            yield from self._roll(self._hour_ends)
         if last < self._start:
             return
         covers = SeqRange(self._start, last)
@@ -122,12 +144,16 @@ class RangeCapture:
         self._writer, self._start = None, last + 1
         self._next = max(self._next, self._start)
 
-    def _new_writer(self) -> ChunkWriter:
+    def _hour_at(self, seq: int) -> int:
+        """The hour that has the sequence, by its place among the job's hours."""
+        return max(bisect_right(self._firsts, seq) - 1, 0)
+
+    def _new_writer(self, hour: str) -> ChunkWriter:
         spec, state = self._job.spec, self._job.state
         return ChunkWriter(
             spec.name,
             state.incarnation,
-            self._job.hour,
+            hour,
             spec.bucket,
             spec.prefix,
             spec.zstd_level,

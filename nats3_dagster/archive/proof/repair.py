@@ -134,7 +134,7 @@ def _capture(
     job = CaptureJob(
         spec,
         state,
-        meta.hour,
+        ((meta.hour, meta.covers.first),),
         settings.nats,
         settings.store,
         removing=removing,

@@ -60,10 +60,11 @@ cross join lateral (
 ) c
 where a.deleted_at is null;
 
--- name: add_capture(archive, hour, started_at, messages, payload_bytes, error_kind, error, run_id)
--- Adds a capture that has ended now.
+-- name: add_captures(archive, started_at, captures, run_id)
+-- Adds the captures of a JSON array, which have ended now.
 insert into nats3.capture (archive_id, hour, started_at, messages, payload_bytes, error_kind, error, dagster_run_id)
-values (:archive, :hour, :started_at, :messages, :payload_bytes, :error_kind, :error, :run_id);
+select :archive, hour, :started_at, messages, payload_bytes, error_kind, error, :run_id
+from json_to_recordset(:captures::json) as c(hour text, messages bigint, payload_bytes bigint, error_kind text, error text);
 
 -- name: forget_captures(archive, keep)
 -- Forgets all captures of the archive but the newest ones, and the newest that completed.

@@ -1,6 +1,8 @@
 """Times of a stream: the sequence at which a time begins. Times come from the server and are exact."""
 
+import asyncio
 import secrets
+from collections.abc import Sequence
 
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.api import Refused, request
@@ -10,16 +12,43 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import next_message
 from nats3_dagster.jetstream.streams import request_of_stream, stream_info
 
+# Questions that are under way at a time: a server makes a consumer for each.
+AT_ONCE = 16
+
 
 def first_seq_at(link: Link, stream: str, time_ns: int) -> int:
     """The first sequence stored at `time_ns` or later; the last one plus 1 when there is none."""
     return link.call(_first_seq_at, stream, time_ns)
 
 
+def first_seqs_at(link: Link, stream: str, times_ns: Sequence[int]) -> list[int]:
+    """`first_seq_at` of each of these times, AT_ONCE of them asked at a time; one after another where the stream or the
+    account may have only a few consumers."""
+    try:
+        return link.call(_first_seqs_at, stream, times_ns, AT_ONCE)
+    except Refused:
+        return link.call(_first_seqs_at, stream, times_ns, 1)
+
+
 def first_held_at(link: Link, stream: str, time_ns: int) -> int:
     """The first sequence that the stream holds and that was stored at `time_ns` or later; the last one plus 1 when
     there is none. Unlike `first_seq_at` it makes no consumer, which a work queue would refuse: about 20 requests."""
     return link.call(_first_held_at, stream, time_ns, 1)
+
+
+async def _first_seqs_at(client: Connection, stream: str, times_ns: Sequence[int], at_once: int) -> list[int]:
+    room = asyncio.Semaphore(at_once)
+
+    async def one(time_ns: int) -> int:
+        async with room:
+            return await _first_seq_at(client, stream, time_ns)
+
+    asking = [asyncio.ensure_future(one(time_ns)) for time_ns in times_ns]
+    try:
+        return list(await asyncio.gather(*asking))
+    finally:
+        for question in asking:  # the first one that fails ends the others
+            question.cancel()
 
 
 async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:

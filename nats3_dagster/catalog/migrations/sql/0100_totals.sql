@@ -103,13 +103,14 @@ create trigger seal_counted after insert on nats3.seal
 create function nats3.capture_counted() returns trigger language plpgsql as $$
 begin
     insert into nats3.total as t (archive_id, what, label, value)
-    values (new.archive_id, case when new.error_kind is null then 'captures' else 'failures' end,
-            coalesce(new.error_kind, ''), 1)
-    on conflict (archive_id, what, label) do update set value = t.value + 1;
+    select archive_id, case when error_kind is null then 'captures' else 'failures' end, coalesce(error_kind, ''), count(*)
+    from added group by 1, 2, 3 order by 1, 2, 3
+    on conflict (archive_id, what, label) do update set value = t.value + excluded.value;
     return null;
 end
 $$;
-create trigger capture_counted after insert on nats3.capture for each row execute function nats3.capture_counted();
+create trigger capture_counted after insert on nats3.capture
+    referencing new table as added for each statement execute function nats3.capture_counted();
 
 -- A new attempt begins its progress at 0, and finds what the one before it published: only what is more is counted.
 create function nats3.replay_counted() returns trigger language plpgsql as $$
