@@ -10,18 +10,25 @@ with Archive.open("logs") as archive:
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.cursor import Cursor
+from nats3_dagster.archive.read.frame import MAX_BYTES, frame
 from nats3_dagster.archive.read.references import Reference
 from nats3_dagster.archive.read.removed import Removed
+from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Message, Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
 # RFC 3339, `-2h`, nanoseconds since 1970, or a datetime with a time zone.
 Time = str | int | datetime
@@ -53,6 +60,28 @@ class Read:
         for batch in self._cursor.batches(follow=self._follow):
             yield batch
             self._last = None
+
+    def to_arrow(self, columns: Iterable[str] | None = None, *, max_bytes: int = MAX_BYTES) -> pa.Table:
+        """The rest of the selection as one table, which counts as read then; without rows where there are no messages.
+
+        `columns`: some of seq, time, time_ns, subject, subject_bytes, hour, headers, data and stream_created_ns; all
+        without it. `max_bytes`: raises OperatorError if the table would have more. Raises LostMessages if messages were
+        lost, or the selection has ended and a capture has yet to bring some of it, unless it goes over gaps. The open
+        hour ends with what is archived."""
+        if self._follow:
+            raise OperatorError("A read that follows has no end", "Read it batch by batch, or without follow")
+        self._last = None
+        return frame(self._cursor, columns, max_bytes)
+
+    def to_polars(self, columns: Iterable[str] | None = None, *, max_bytes: int = MAX_BYTES) -> "pl.DataFrame":
+        """As `to_arrow`, as a data frame of Polars. Raises EngineError if Polars is not installed."""
+        polars = _package("polars")
+        return polars.from_arrow(self.to_arrow(columns, max_bytes=max_bytes))
+
+    def to_pandas(self, columns: Iterable[str] | None = None, *, max_bytes: int = MAX_BYTES) -> "pd.DataFrame":
+        """As `to_arrow`, as a data frame of pandas. Raises EngineError if pandas is not installed."""
+        _package("pandas")
+        return self.to_arrow(columns, max_bytes=max_bytes).to_pandas()
 
     def done(self) -> None:
         """Count what was given last as read, before `token`: the message, or with `batches` the batch."""
@@ -150,6 +179,14 @@ class Archive:
     def reference(self, seq: int, expires_s: int = 3600, *, incarnation: str | None = None) -> Reference:
         """Returns a URL of the message's object, and how to read it from there without nats3."""
         return answers.reference(self._workspace, self.name, seq, expires_s, incarnation=incarnation)
+
+
+def _package(name: str) -> Any:
+    """A package of the user's own. Raises EngineError if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise EngineError(f"This frame needs {name}, which is not installed", f"pip install {name}") from None
 
 
 def _ns(time: Time) -> int:

@@ -194,6 +194,7 @@ class Next(Enum):
         "Archive a stream with limits or interest retention that takes the subjects, and let the work queue source "
         "from it. Not the other way round: sourcing takes the messages too"
     )
+    SHOW_INSTANCE_LINES = "Add what is missing to the Dagster instance", "nats3 dagster instance"
     SYNC_TABLE = "Bring the table of archive {archive} up to date", "nats3 table sync {archive}"
     SYNC_TABLE_FULLY = (
         "Bring the table of archive {archive} up to date, with every file compared",

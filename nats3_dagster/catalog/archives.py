@@ -30,6 +30,7 @@ from nats3_dagster.model import (
     ArchiveVersion,
     Deliveries,
     FormerFilter,
+    ReplayPreset,
     StreamState,
 )
 from nats3_dagster.model.spec_table import settings_of
@@ -151,9 +152,12 @@ class Archives:
         spec: ArchiveSpec,
         *,
         paused: bool,
+        presets: Sequence[ReplayPreset] | None = None,
         ended: Callable[[], Sequence[FormerFilter]] = tuple,
     ) -> Archive:
-        """The archive with those settings of `spec` that differ from `seen`; the others are left as they are now.
+        """The archive with those settings of `spec`, its pause and its presets that differ from `seen`; the others are
+        left as they are now. Without `presets` they stay.
+
         `ended` returns the end of the earlier subjects if the subjects change; it is called while no capture plans by
         them. Raises Conflict when another process deleted it, or changed one of them since `seen` was read."""
         with self._session.transaction() as sql:
@@ -163,8 +167,9 @@ class Archives:
             if row is None:
                 raise Conflict(f"Archive {seen.name} was deleted", "Create it again")
             now = row.archive()
-            before, current = _settings(seen.spec, seen.paused), _settings(now.spec, now.paused)
-            changed = {field: value for field, value in _settings(spec, paused).items() if value != before[field]}
+            before, current = (_settings(one.spec, one.paused, one.presets) for one in (seen, now))
+            wanted = _settings(spec, paused, seen.presets if presets is None else presets)
+            changed = {field: value for field, value in wanted.items() if value != before[field]}
             for field, value in changed.items():
                 if current[field] not in (before[field], value):
                     raise Conflict(
@@ -288,10 +293,12 @@ def _columns(spec: ArchiveSpec) -> dict[str, object]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
-def _settings(spec: ArchiveSpec, paused: bool) -> dict[str, object]:
+def _settings(spec: ArchiveSpec, paused: bool, presets: Sequence[ReplayPreset]) -> dict[str, object]:
     """Returns the changeable settings of an archive, by column."""
     columns = _columns(spec)
-    return {one.name: columns[one.name] for one in settings_of(ArchiveSpec) if one.fixed is None} | {"paused": paused}
+    listed = json.dumps([one.document() for one in presets])
+    changeable = {one.name: columns[one.name] for one in settings_of(ArchiveSpec) if one.fixed is None}
+    return changeable | {"paused": paused, "presets": listed}
 
 
 def name_taken(name: str) -> Conflict:

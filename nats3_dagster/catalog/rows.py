@@ -19,6 +19,7 @@ from nats3_dagster.model import (
     FormerFilter,
     Incarnation,
     Reason,
+    ReplayPreset,
     SeqRange,
     StreamState,
 )
@@ -75,6 +76,7 @@ class ArchiveRow(_SpecColumns):
     # None: the archive's name.
     job_name: str | None
     former_filters: list[dict[str, Any]]
+    presets: list[dict[str, Any]]
     paused: bool
     # Goes up by one with each change of the archive's chunks and gaps.
     revision: int
@@ -87,7 +89,10 @@ class ArchiveRow(_SpecColumns):
         former = tuple(
             FormerFilter(one["created_ns"], one["last_seq"], tuple(one["subjects"])) for one in self.former_filters
         )
-        return record(Archive, self, spec=spec, job_name=self.job_name or spec.name, former_filters=former)
+        presets = tuple(map(ReplayPreset.of, self.presets))
+        return record(
+            Archive, self, spec=spec, job_name=self.job_name or spec.name, former_filters=former, presets=presets
+        )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -113,8 +113,11 @@ COMMANDS = {
     "stream": Lazy(f"{_CLI}.installation.stream_commands:app", "Streams: list, inspect and create them.", _DATA),
     "doctor": Lazy(
         f"{_CLI}.installation.doctor_command:doctor",
-        "Check NATS, Postgres, the store, Java and Spark, and name the fix for each problem.",
+        "Check NATS, Postgres, the store, Java, Spark and Dagster, and name the fix for each problem.",
         _HERE,
+    ),
+    "dagster": Lazy(
+        f"{_CLI}.installation.dagster_command:app", "Dagster: what your own instance needs for archives.", _HERE
     ),
     "serve": Lazy(f"{_CLI}.installation.serve_command:serve", "Serve the HTTP API until interrupted.", _HERE),
     "token": Lazy(f"{_CLI}.installation.token_command:app", "Tokens of the HTTP API.", _HERE),

@@ -21,6 +21,7 @@ from dagster import (
 )
 
 from nats3_dagster.archive.captures.hour_run import HourRun
+from nats3_dagster.archive.health.dagster_health import CAPTURE_POOL, REPLAY_POOL
 from nats3_dagster.defs.backoff import note_failed_hours
 from nats3_dagster.defs.events import event_of, seal_events
 from nats3_dagster.defs.failures import step_failures
@@ -41,7 +42,6 @@ from nats3_dagster.workspace import Workspace
 # Enqueueing a run costs about a second, and its JVM five: a backfill of a year is 37 runs. The view of a backfill shows
 # what ended runs captured.
 CAPTURE_HOURS = 240
-CAPTURE_POOL, REPLAY_POOL = "jetstream", "replay"
 
 
 def stream_asset(naming: Naming, platform: Platform, stream: str) -> AssetSpec:

@@ -15,14 +15,15 @@ from dagster import (
 from dagster.components.component.component import ComponentTypeSpec
 from pydantic import ValidationError, create_model
 
-from nats3_dagster.defs.declared import Declared, doc, fields_of, wrong_value
+from nats3_dagster.defs.declared import Declared, doc, fields_for, fields_of, wrong_value
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.platform import Platform, PlatformSettings
 from nats3_dagster.defs.project import definitions_of, read
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec
+from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec, ReplayPreset
 from nats3_dagster.model.archive_spec import with_mode
+from nats3_dagster.model.preset import by_name, preset_settings
 
 
 class ExportDeclaration(create_model("ExportSettings", __base__=Declared, **fields_of(ExportSpec))):
@@ -35,6 +36,20 @@ class ExportDeclaration(create_model("ExportSettings", __base__=Declared, **fiel
     def spec(self) -> ExportSpec:
         """Raises OperatorError if a field is invalid."""
         return ExportSpec(**self.given(ExportSpec))
+
+
+class ReplayDeclaration(
+    create_model("PresetSettings", __base__=Declared, **fields_of(ReplayPreset), **fields_for(preset_settings()))
+):
+    """A replay of the archive by name: where its hours are published, and how."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **settings: Any) -> None: ...
+
+    def preset(self) -> ReplayPreset:
+        """Raises OperatorError if a field is invalid, or several together are."""
+        return ReplayPreset.of(self.model_dump(exclude_none=True))
 
 
 class ArchiveDeclaration(
@@ -54,6 +69,18 @@ class ArchiveDeclaration(
         list[ExportDeclaration] | None,
         doc("Exports of the archive, created when they are first needed; those that the catalog has are defined too."),
     ] = None
+
+    replays: Annotated[
+        list[ReplayDeclaration] | None,
+        doc(
+            "Replays by name, each with an asset and a job that need no run config; those that the catalog has are "
+            "defined too."
+        ),
+    ] = None
+
+    def presets(self) -> tuple[ReplayPreset, ...]:
+        """The replays by name. Raises OperatorError if one is invalid, or there twice."""
+        return by_name(one.preset() for one in self.replays or ())
 
     def declaration(self) -> Declaration | None:
         """None for an archive that is only named. Raises OperatorError if a field is invalid or missing."""
@@ -157,12 +184,13 @@ def build_archive_definitions(
         )
         declared = None if archives is None else _declared(archives)
         of_archives = {one.name: one for one in archives or () if not isinstance(one, str)}
+        presets = {name: one.presets() for name, one in of_archives.items()}
         platform = Platform(everywhere, of_archives)
     except ValidationError as error:
         raise CannotLoad(wrong_value(error)) from None
     except Nats3Error as error:
         raise CannotLoad(error) from None
-    defined, platform = read(naming, platform, declared)
+    defined, platform = read(naming, platform, declared, presets)
     try:
         return definitions_of(defined, naming, platform, chosen=None if declared is None else frozenset(declared))
     except DagsterInvalidDefinitionError as error:

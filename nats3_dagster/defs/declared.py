@@ -3,7 +3,7 @@
 Invariant: a value that a template gives may be any text in YAML; what it stands for is checked when it is loaded.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Annotated, Any, Self, get_args
 
 from dagster import Model, ResolutionContext, Resolvable, Resolver
@@ -42,10 +42,15 @@ def text_schema(pattern: Pattern | str) -> dict[str, Any]:
 
 
 def fields_of(spec: type[Any], *, optional: Container[str] = ()) -> dict[str, Any]:
-    """A field for each setting of a spec; that of a file says so in its name. `optional`: keys of required settings
-    that may be left out."""
+    """A field for each setting of a spec; see `fields_for`."""
+    return fields_for(settings_of(spec), optional=optional)
+
+
+def fields_for(settings: Iterable[Setting], *, optional: Container[str] = ()) -> dict[str, Any]:
+    """A field for each of the settings; that of a file says so in its name. `optional`: keys of required settings that
+    may be left out."""
     fields: dict[str, Any] = {}
-    for one in settings_of(spec):
+    for one in settings:
         name = f"{one.key}_file" if one.kind is Kind.FILE else one.key
         resolver = doc(one.description, _schema(one))
         must = one.required and one.key not in optional
@@ -123,5 +128,7 @@ def _schema(one: Setting) -> dict[str, Any]:
     if one.pattern is not None:
         return text_schema(one.pattern)
     limits = {"minimum": one.least, "maximum": one.most}
+    if one.kind in (Kind.RATE, Kind.BYTE_RATE):
+        limits["exclusiveMinimum"] = 0
     type_ = {int: "integer", float: "number", bool: "boolean"}.get(one.kind.type, "string")
     return {"type": [type_, "null"]} | {key: limit for key, limit in limits.items() if limit is not None}

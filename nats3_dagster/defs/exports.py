@@ -29,6 +29,7 @@ from dagster import (
 )
 
 from nats3_dagster.archive.captures.hour_run import HourRun
+from nats3_dagster.archive.health.dagster_health import EXPORT_POOL
 from nats3_dagster.defs.backoff import active_run, back_off, note_failed_hours
 from nats3_dagster.defs.events import event_of
 from nats3_dagster.defs.failures import step_failures, tick_failures
@@ -52,7 +53,6 @@ from nats3_dagster.workspace import Workspace
 INTERVAL_S = 30
 # Hours that one run exports, and runs that one tick asks for of an export.
 EXPORT_HOURS, EXPORT_RUNS = 24, 4
-EXPORT_POOL = "export"
 
 
 def export_asset(

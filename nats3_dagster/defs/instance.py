@@ -3,8 +3,14 @@
 Invariant: the file holds names of environment variables and no value of them.
 """
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
+from nats3_dagster.archive.health.dagster_health import AREA, InstanceState, check
+from nats3_dagster.archive.health.finding import Finding
+from nats3_dagster.errors import DagsterError, Nats3Error
+from nats3_dagster.redaction import brief
 from nats3_dagster.settings import home
 from nats3_dagster.settings.private import make_folder
 
@@ -27,3 +33,43 @@ def instance_file() -> Path:
     """The project's dagster.yaml: beside the package in a checkout, inside it when installed."""
     package = Path(__file__).parent.parent
     return next(f for f in (package.parent / "dagster.yaml", package / "_dagster.yaml") if f.exists())
+
+
+def examine() -> Iterator[Finding]:
+    """What the user's instance has of what it needs; a line that there is none where no instance is found."""
+    try:
+        state = instance_state()
+    except Nats3Error as error:
+        yield Finding("fail", AREA, error.what, error.hint)
+        return
+    if state is None:
+        yield Finding("ok", AREA, "DAGSTER_HOME is not set here: no Dagster instance was looked at")
+    else:
+        yield from check(state)
+
+
+def instance_state() -> InstanceState | None:
+    """The instance that DAGSTER_HOME names, or else that of `nats3 dev`; None if there is none. Raises DagsterError if
+    it cannot be read."""
+    folder = Path(os.environ.get("DAGSTER_HOME") or home() / "dagster")
+    if not (folder / "dagster.yaml").exists() and "DAGSTER_HOME" not in os.environ:
+        return None
+    from dagster import DagsterInstance
+
+    try:
+        with DagsterInstance.from_config(str(folder)) as instance:
+            config = instance.get_concurrency_config()
+            limits = instance.event_log_storage.get_pool_limits()
+            return InstanceState(
+                str(folder),
+                config.run_queue_config is not None,
+                {one.name: one.limit for one in limits if not one.from_default},
+                config.pool_config.default_pool_limit,
+                instance.run_monitoring_enabled,
+                instance.run_retries_max_retries if instance.run_retries_enabled else 0,
+            )
+    except Exception as error:  # of its storage, which may be any
+        raise DagsterError(
+            f"The Dagster instance of {folder} cannot be read: {brief(error)}",
+            "Run it where Dagster's processes run, with their environment",
+        ) from None

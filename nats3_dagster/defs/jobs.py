@@ -18,7 +18,7 @@ from dagster import (
     op,
 )
 
-from nats3_dagster.defs.assets import REPLAY_POOL
+from nats3_dagster.archive.health.dagster_health import REPLAY_POOL
 from nats3_dagster.defs.checked_config import schema_of
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, CHECKS, INTACT, Naming

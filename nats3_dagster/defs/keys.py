@@ -55,6 +55,9 @@ class Naming:
     def replay_key(self, archive: str) -> AssetKey:
         return AssetKey([*self.prefix, archive, "replay"])
 
+    def preset_key(self, archive: str, preset: str) -> AssetKey:
+        return AssetKey([*self.prefix, archive, "replay", preset])
+
     def export_key(self, archive: str, export: str) -> AssetKey:
         return AssetKey([*self.prefix, archive, export])
 

@@ -21,6 +21,8 @@ OWNER = r"team:\S+|[^\s@:]+@[^\s@:]+\.[^\s@:]+"
 _POOL = r"\S+"
 _KIND = r"[A-Za-z0-9_.-]{1,48}"
 
+# The key of the IO manager that comes with every archive, for assets that depend on its hours (frames.py).
+FRAMES = "nats3_io_manager"
 # The kinds of assets that a code location has: the fields of AssetsByKind.
 STREAM, CHUNKS, SEALED, REPLAY, EXPORTS = "stream", "chunks", "sealed", "replay", "exports"
 
@@ -98,6 +100,7 @@ class AssetArguments(TypedDict):
     tags: Mapping[str, str]
     kinds: Set[str]
     freshness_policy: FreshnessPolicy | None
+    io_manager_key: NotRequired[str]
     pool: NotRequired[str]
     retry_policy: NotRequired[RetryPolicy]
     automation_condition: NotRequired[AutomationCondition[Any]]
@@ -142,6 +145,8 @@ class Platform:
         """The arguments of an asset's definition that the platform sets. `group`, `kinds`, `pool`, `freshness`: what
         it has without them. `in_store`: whether it is kept in the store."""
         chosen: dict[str, Any] = {"group_name": group, "owners": self.owners, "freshness_policy": freshness}
+        if kind in (CHUNKS, SEALED):
+            chosen["io_manager_key"] = FRAMES
         if pool is not None:
             chosen["pool"] = pool
         tags: dict[str, str] = {}

@@ -17,14 +17,16 @@ from nats3_dagster.defs.check_sensor import check_sensor
 from nats3_dagster.defs.checks import checks
 from nats3_dagster.defs.exports import export_asset, export_sensor
 from nats3_dagster.defs.failures import CannotLoad
+from nats3_dagster.defs.frames import frames_io_manager
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, resume_job, window_job
 from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.partitions import ended_hours_from, hours_from
-from nats3_dagster.defs.platform import Platform, check_owners
+from nats3_dagster.defs.platform import FRAMES, Platform, check_owners
+from nats3_dagster.defs.presets import preset_asset, preset_job
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor, sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec
+from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec, ReplayPreset
 from nats3_dagster.redaction import redact_logs
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -42,6 +44,8 @@ class Defined:
     # Of the catalog, and those that are declared as code, by name; and the latter alone.
     exports: tuple[ExportSpec, ...] = ()
     declared_exports: tuple[ExportSpec, ...] = ()
+    # Of the catalog, and those that are declared as code, by name.
+    presets: tuple[ReplayPreset, ...] = ()
 
 
 def load() -> Definitions:
@@ -52,10 +56,14 @@ def load() -> Definitions:
 
 
 def read(
-    naming: Naming, platform: Platform, declared: Mapping[str, Declaration | None] | None = None
+    naming: Naming,
+    platform: Platform,
+    declared: Mapping[str, Declaration | None] | None = None,
+    presets: Mapping[str, Sequence[ReplayPreset]] | None = None,
 ) -> tuple[list[Defined], Platform]:
     """The archives to define, by name: all of the catalog, or the `declared` ones; and what the platform sets, with
-    what the settings say of owners and store. Raises CannotLoad."""
+    what the settings say of owners and store. `presets`: those that are declared as code, by archive. Raises
+    CannotLoad."""
     try:
         redact_logs()  # of code servers, the daemon and runs: each loads the definitions
         settings = Settings.load()
@@ -71,7 +79,8 @@ def read(
             if export.archive_id in of_archive:  # one may have been created since
                 exports[of_archive[export.archive_id]].append(export.spec)
         kinds = frozenset[str]() if settings.store.folder else frozenset({"s3"})
-        return [_with_exports(one, exports[one.spec.name]) for one in defined], replace(
+        with_presets = [_with_presets(one, totals, (presets or {}).get(one.spec.name, ())) for one in defined]
+        return [_with_exports(one, exports[one.spec.name]) for one in with_presets], replace(
             platform, owners=owners, store_kinds=kinds
         )
     except Nats3Error as error:
@@ -96,6 +105,12 @@ def _with_exports(defined: Defined, existing: Sequence[ExportSpec]) -> Defined:
     return replace(defined, exports=tuple(every[name] for name in sorted(every)), declared_exports=declared)
 
 
+def _with_presets(defined: Defined, totals: Mapping[str, ArchiveTotals], declared: Sequence[ReplayPreset]) -> Defined:
+    existing = totals[defined.spec.name].archive.presets if defined.spec.name in totals else ()
+    every = {preset.name: preset for preset in (*existing, *declared)}
+    return replace(defined, presets=tuple(every[name] for name in sorted(every)))
+
+
 def owners_of(text: str) -> tuple[str, ...]:
     """The owners that NATS3_OWNERS names. Raises OperatorError for one that Dagster would refuse."""
     owners = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -112,7 +127,7 @@ def definitions_of(
     executor: Any = None,
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
-    sensor. All have three jobs, three sensors, resources.
+    sensor; an asset and a job for each replay by name. All have three jobs, three sensors, resources.
 
     `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
     theirs, and what is materialized by hand has that of the project which these definitions become a part of."""
@@ -139,6 +154,8 @@ def definitions_of(
                 replay_asset(naming, platform, spec, hours),
             ]
             jobs += [capture, replay_job(naming, spec)]
+            assets += [preset_asset(naming, platform, spec, preset, ended) for preset in defined.presets]
+            jobs += [preset_job(naming, spec, preset) for preset in defined.presets]
             asset_checks.append(checks(naming, spec))
             sensors += [
                 capture_sensor(naming, spec, capture, hours, defined.declaration),
@@ -156,6 +173,6 @@ def definitions_of(
             asset_checks=asset_checks,
             jobs=jobs,
             sensors=sensors,
-            resources=RESOURCES,
+            resources={**RESOURCES, FRAMES: frames_io_manager},
             executor=executor,
         )

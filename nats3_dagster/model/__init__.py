@@ -34,6 +34,7 @@ from nats3_dagster.model.chunk import (
 )
 from nats3_dagster.model.deliveries import Deliveries
 from nats3_dagster.model.export_spec import OWN_FOLDER, Destination, ExportResult, ExportSpec
+from nats3_dagster.model.preset import ReplayPreset
 from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
     ORDERS,
@@ -100,6 +101,7 @@ __all__ = [
     "Reason",
     "Replay",
     "ReplayChunk",
+    "ReplayPreset",
     "ReplayProgress",
     "ReplaySpec",
     "ReplayState",

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from nats3_dagster.model.archive_spec import ArchiveSpec
 from nats3_dagster.model.chunk import Reason
+from nats3_dagster.model.preset import ReplayPreset
 from nats3_dagster.model.stream import Incarnation, SeqRange, Witness
 
 
@@ -52,6 +53,8 @@ class Archive:
     updated_at: datetime
     # The oldest first; those of the spec count for all other sequences.
     former_filters: tuple[FormerFilter, ...] = ()
+    # Its replays by name, ascending.
+    presets: tuple[ReplayPreset, ...] = ()
 
     @property
     def name(self) -> str:

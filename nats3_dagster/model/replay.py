@@ -9,7 +9,7 @@ from uuid import UUID
 from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.spec_table import Kind, setting, settings
-from nats3_dagster.model.stream import Incarnation, check_stream_name
+from nats3_dagster.model.stream import STREAM_NAME, Incarnation, check_stream_name
 from nats3_dagster.subjects import Transform
 
 Order = Literal["stream", "subject", "none"]
@@ -94,7 +94,10 @@ class ReplaySpec:
     create_stream: str | None = field(
         default=None,
         metadata=setting(
-            Kind.TEXT, "Create a stream of this name on the target subjects if none listens on them.", metavar="NAME"
+            Kind.TEXT,
+            "Create a stream of this name on the target subjects if none listens on them.",
+            metavar="NAME",
+            pattern=STREAM_NAME,
         ),
     )
     into_own_stream: bool = field(

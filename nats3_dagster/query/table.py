@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from nats3_dagster.archive.selected.groups import read_groups
-from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
+from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, with_subjects
 from nats3_dagster.archive.stored.ranged import RangedChunk
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.errors import OperatorError
@@ -91,12 +91,19 @@ class ArchiveDataset(ds.Dataset):
             raise
 
     @cached_property
-    def _chunks(self) -> tuple[Chunk, ...]:
-        return chunks_of(self._workspace, self._archive, self._selection)
+    def _whole(self) -> tuple[tuple[Chunk, ...], list[SeqRange]]:
+        """The chunks of the selection, and, unless the scan may go over gaps, its lost sequences."""
+        if self._over_gaps:
+            return chunks_of(self._workspace, self._archive, self._selection), []
+        return whole_chunks(self._workspace, self._archive, self._selection, up_to_now=True)
 
-    @cached_property
+    @property
+    def _chunks(self) -> tuple[Chunk, ...]:
+        return self._whole[0]
+
+    @property
     def _lost(self) -> list[SeqRange]:
-        return uncovered(self._workspace, self._archive, self._selection, self._chunks)
+        return self._whole[1]
 
     def _pruned(self, filter: pc.Expression | None) -> list[Chunk]:
         """The chunks that may have messages for which the filter is true. Raises OperatorError if messages that it may

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.support.commands import Command
@@ -227,3 +228,68 @@ def test_exports_are_applied_with_their_archive(nats3: Command, bucket: str) -> 
     nats3.ok("store", "apply", "-f", "a.json", "--prune", "--yes")
     (left,) = nats3.ok("export", "list", "-o", "json").json
     assert (left["name"], left["max_undecoded"], left["version"]) == ("by_store", 5, 2)
+
+
+def test_replays_by_name_are_applied_with_their_archive(nats3: Command, bucket: str) -> None:
+    def written(*replays: dict[str, Any]) -> None:
+        entry = {"name": "orders", "stream": "ORDERS", "bucket": bucket, "max_age": 300, "replays": list(replays)}
+        Path("a.yaml").write_text(yaml.safe_dump({"archives": [entry]}, sort_keys=False))
+
+    test = {"name": "to_test", "write_subject": "test.>", "rate": 100, "create_stream": "TEST"}
+    live = {"name": "live", "read_subject": "orders.*", "write_subject": "live.{{wildcard(1)}}", "live": True}
+    written(test, live)
+    shown = nats3.ok("store", "apply", "-f", "a.yaml", "--yes", "-o", "json").json
+    assert [(one["action"], one["done"]) for one in shown["archives"]] == [("create", True)]
+    assert "Nothing to do" in nats3.ok("store", "apply", "-f", "a.yaml").err
+    exported = yaml.safe_load(nats3.ok("store", "export").out)
+    assert exported["archives"][0]["replays"] == [live, test]
+    Path("exported.yaml").write_text(nats3.ok("store", "export").out)
+    assert "Nothing to do" in nats3.ok("store", "apply", "-f", "exported.yaml").err
+    # The file is the whole: what it changes and leaves out is shown, and done.
+    written({**test, "rate": 5})
+    planned = nats3.ok("store", "apply", "-f", "a.yaml", "--dry-run")
+    assert (
+        "replays: live (read_subject orders.*, write_subject live.{{wildcard(1)}}, live yes); to_test (write_subject "
+        "test.>, rate 100, create_stream TEST) -> to_test (write_subject test.>, rate 5, create_stream TEST)"
+    ) in " ".join(planned.out.split())
+    changed = nats3.ok("store", "apply", "-f", "a.yaml", "--yes", "-o", "json").json
+    (change,) = changed["archives"][0]["changes"]
+    assert (change["field"], change["new"]) == ("replays", [{**test, "rate": 5}])
+    assert yaml.safe_load(nats3.ok("store", "export").out)["archives"][0]["replays"] == [{**test, "rate": 5}]
+    nats3.ok("store", "set", "orders", "--max-age", "7m")
+    assert "replays" in nats3.ok("store", "export").out
+    written()
+    nats3.ok("store", "apply", "-f", "a.yaml", "--yes")
+    assert "replays" not in nats3.ok("store", "export").out
+
+
+def test_a_wrong_replay_is_refused_where_it_stands(nats3: Command, bucket: str) -> None:
+    wrong = {
+        "rate: -5": "rate is -5",
+        "rate: fast": "rate is 'fast', and must be a number",
+        "order: random": "'random' is not an order",
+        "write_subject: 'a b'": "'a b' is not a",
+        "write_subject: 'b.{{wildcard(3)}}'": "wildcard",
+        "read_subject: 'a..b'": "'a..b' is not a subject filter",
+        "create_stream: a.b": "'a.b' is not a stream name",
+        "speed: 2": "The original timing needs one publisher",
+        "hours: [a]": "a replay has no key 'hours'",
+        "nme: x": "a replay has no key 'nme'",
+        "byte_rate: 5 apples": "'5 apples' is not a size",
+        "live: maybe": "live is 'maybe'",
+    }
+    for line, says in wrong.items():
+        own = "" if line.startswith("write_subject") else "      write_subject: back.>\n"
+        order = "      order: subject\n" if line.startswith("speed") else ""
+        text = f"archives:\n- name: orders\n  stream: ORDERS\n  bucket: {bucket}\n  replays:\n    - name: one\n"
+        Path("a.yaml").write_text(f"{text}      {line}\n{own}{order}")
+        error = nats3.refused("store", "apply", "-f", "a.yaml", "--yes")
+        assert error.startswith("2 Error: a.yaml:7: "), (line, error)
+        assert says in error, (line, error)
+    both = "    - {name: one, write_subject: a.>}\n" * 2
+    Path("a.yaml").write_text(f"archives:\n- name: o\n  stream: S\n  bucket: {bucket}\n  replays:\n{both}")
+    assert "a.yaml:7: replay one is there twice" in nats3.refused("store", "apply", "-f", "a.yaml")
+    Path("a.yaml").write_text(f"archives:\n- name: o\n  stream: S\n  bucket: {bucket}\n  replays: {{}}\n")
+    assert "a.yaml:5: replays is no list of tables" in nats3.refused("store", "apply", "-f", "a.yaml")
+    Path("a.yaml").write_text(f"archives:\n- name: o\n  stream: S\n  bucket: {bucket}\n  replays: [{{name: a}}]\n")
+    assert "a replay without write_subject" in nats3.refused("store", "apply", "-f", "a.yaml")

@@ -141,7 +141,8 @@ def test_every_field_is_on_the_page() -> None:
 
 
 def test_the_page_has_every_name(settings: Settings) -> None:
-    archive = ArchiveDeclaration(**ARCHIVE, exports=[EXPORT])
+    replays = [{"name": "to_test", "write_subject": "test.>"}]
+    archive = ArchiveDeclaration(**ARCHIVE, exports=[EXPORT], replays=replays)
     definitions = build_archive_definitions(key_prefix="acme", archives=[archive])
     graph, repository = definitions.resolve_asset_graph(), definitions.get_repository_def()
     jobs = [job for job in repository.get_all_jobs() if not job.name.startswith("__")]

@@ -11,10 +11,11 @@ from typing import Any
 from nats3_dagster.archive.declared import nats_s3_connector
 from nats3_dagster.archive.declared.document import Table, misspelt, parse, place, tables_of, unknown_keys
 from nats3_dagster.archive.declared.exports import entry_of_export, read_exports
+from nats3_dagster.archive.declared.replays import read_replays
 from nats3_dagster.archive.declared.settings import Written, entry, keys_of, missing, with_place, written
 from nats3_dagster.archive.lifecycle.job_names import archive_name
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec
+from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec, ReplayPreset
 from nats3_dagster.model.archive_spec import with_mode
 from nats3_dagster.model.spec_table import Kind, setting, settings_of
 
@@ -39,6 +40,8 @@ class Declared:
     job_name: str | None = None
     # Its exports; empty where the file has none.
     exports: tuple[ExportSpec, ...] = ()
+    # Its replays by name; empty where the file has none.
+    replays: tuple[ReplayPreset, ...] = ()
 
     @property
     def name(self) -> str:
@@ -61,6 +64,7 @@ class Declared:
             del wanted["durable"]
         if spec.mode == "consumer" and not spec.subjects:
             del wanted["subjects"]
+        wanted["replays"] = self.replays
         return wanted if self.paused is None else wanted | {"paused": self.paused}
 
 
@@ -120,10 +124,12 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
 
 
 def entry_of(archive: Archive, exports: Sequence[ExportSpec] = ()) -> dict[str, Any]:
-    """The archive and its exports as an entry that declares them."""
+    """The archive, its exports and its replays by name as an entry that declares them."""
     spec = replace(archive.spec, durable=None) if archive.spec.owns_durable else archive.spec
     declared = entry(spec, numbers=True) | ({"paused": True} if archive.paused else {})
-    return declared | ({"exports": [entry_of_export(spec) for spec in exports]} if exports else {})
+    if exports:
+        declared["exports"] = [entry_of_export(spec) for spec in exports]
+    return declared | ({"replays": [one.document() for one in archive.presets]} if archive.presets else {})
 
 
 class _Problems(Exception):
@@ -156,8 +162,10 @@ def _declared(table: Table, defaults: Written, file: str, *, is_job: bool) -> De
     """The archive of an entry; `is_job`: its name is that of a job. Raises _Problems: those of the entry, without
     those of `defaults`."""
     at = place(file, table.line)
-    own = written(table, _KEYS, file, "an archive", beside=["exports"])
+    own = written(table, _KEYS, file, "an archive", beside=["exports", "replays"])
     exports, problems = read_exports(table, file)
+    replays, wrong = read_replays(table, file)
+    problems += wrong
     both = Written(defaults.values | own.values, defaults.places | own.places, meant=own.meant | defaults.meant)
     values, places = both.values, both.places
     problems = [*own.problems, *problems, *missing(both, ArchiveSpec, at, "an archive")]
@@ -173,7 +181,7 @@ def _declared(table: Table, defaults: Written, file: str, *, is_job: bool) -> De
     if problems or (defaults.problems and spec is None):
         raise _Problems(problems)
     assert spec
-    return Declared(spec, at, paused, create_bucket, job_name, exports)
+    return Declared(spec, at, paused, create_bucket, job_name, exports, replays)
 
 
 def _spec(
@@ -217,4 +225,4 @@ def _twice(archives: Sequence[Declared]) -> list[OperatorError]:
 _KEYS = keys_of(ArchiveSpec, Declared)
 # What all archives of a file may have by its defaults: all but the name.
 _DEFAULT_KEYS = {key: one for key, one in _KEYS.items() if one.name != "name"}
-ARCHIVE_KEYS = (*_KEYS, "exports")
+ARCHIVE_KEYS = (*_KEYS, "exports", "replays")

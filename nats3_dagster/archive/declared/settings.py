@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nats3_dagster.archive.declared.document import Table, misspelt, place, unknown_keys
-from nats3_dagster.archive.declared.values import address, count, duration, filters, flag, size, text, texts
+from nats3_dagster.archive.declared.values import address, count, duration, filters, flag, number, size, text, texts
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.spec_table import Kind, Setting, settings_of
 
@@ -20,6 +20,9 @@ _READ: Mapping[Kind, Callable[[str, Any], Any]] = {
     Kind.FLAG: flag,
     Kind.TEXTS: texts,
     Kind.FILTERS: filters,
+    Kind.FILTER: text,
+    Kind.RATE: number,
+    Kind.BYTE_RATE: size,
 }
 
 

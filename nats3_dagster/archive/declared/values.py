@@ -38,6 +38,12 @@ def count(key: str, value: Any) -> int:
     raise OperatorError(f"{key} is {written(value)}, and must be a whole number", "Write it like 1000")
 
 
+def number(key: str, value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise OperatorError(f"{key} is {written(value)}, and must be a number", "Write it like 1000 or 0.5")
+
+
 def size(key: str, value: Any) -> int:
     return parse_size(text(key, value)) if isinstance(value, str) else count(key, value)
 

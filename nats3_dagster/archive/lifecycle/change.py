@@ -19,8 +19,10 @@ from nats3_dagster.workspace import Workspace
 
 # Why a field cannot change, for those that cannot.
 _FIXED = {one.name: one.fixed for one in settings_of(ArchiveSpec) if one.fixed}
-# Fields of an archive that may change, as ArchiveSpec and Archive name them.
-CHANGEABLE = (*(one.name for one in settings_of(ArchiveSpec) if one.name not in _FIXED), "paused")
+# What an archive has beside its spec, by its key in files, as Archive names it.
+_OF_ARCHIVE = {"paused": "paused", "replays": "presets"}
+# Fields of an archive that may change, by their keys.
+CHANGEABLE = (*(one.name for one in settings_of(ArchiveSpec) if one.name not in _FIXED), *_OF_ARCHIVE)
 _DELIVERED = "its consumer delivers them, and what it delivered cannot be told from what it did not"
 # Of an earlier incarnation: every sequence.
 _ALL = 2**62
@@ -63,9 +65,13 @@ def make(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) 
     check(workspace, archive, found)
     if not found:
         return archive
-    spec, paused = changed_spec(archive, found)
+    values = {one.field: one.new for one in found}
     return workspace.catalog.archives.change(
-        archive, spec, paused=paused, ended=lambda: _ended_filters(workspace, archive)
+        archive,
+        changed_spec(archive, found),
+        paused=values.get("paused", archive.paused),
+        presets=values.get("replays"),
+        ended=lambda: _ended_filters(workspace, archive),
     )
 
 
@@ -74,7 +80,7 @@ def check(workspace: Workspace, archive: Archive, found: tuple[Difference, ...])
     for one in found:
         if one.refusal:
             raise one.refusal
-    spec, _ = changed_spec(archive, found)
+    spec = changed_spec(archive, found)
     if spec.mode == "consumer" and spec.max_messages != archive.spec.max_messages:
         check_durable(workspace, spec)
     if spec.subjects != archive.spec.subjects:
@@ -108,18 +114,15 @@ def differences(archive: Archive, wanted: Mapping[str, Any]) -> tuple[Difference
         if field == "subjects":
             for filter_ in new:
                 check_filter(filter_)
-        old = archive.paused if field == "paused" else getattr(archive.spec, field)
+        old = getattr(archive, _OF_ARCHIVE[field]) if field in _OF_ARCHIVE else getattr(archive.spec, field)
         if _canonical(field, old) != _canonical(field, new):
             found.append(Difference(field, old, new, _refusal(archive, field, old, new)))
     return tuple(found)
 
 
-def changed_spec(archive: Archive, found: tuple[Difference, ...]) -> tuple[ArchiveSpec, bool]:
-    """Returns the archive with these differences, and whether it is paused then. Raises OperatorError if a value is
-    invalid."""
-    values = {one.field: one.new for one in found}
-    paused = values.pop("paused", archive.paused)
-    return replace(archive.spec, **values), paused
+def changed_spec(archive: Archive, found: tuple[Difference, ...]) -> ArchiveSpec:
+    """Returns the archive with these differences. Raises OperatorError if a value is invalid."""
+    return replace(archive.spec, **{one.field: one.new for one in found if one.field not in _OF_ARCHIVE})
 
 
 def _canonical(field: str, value: Any) -> Any:

@@ -12,8 +12,10 @@ import pyarrow as pa
 from nats3_dagster.archive.read import live
 from nats3_dagster.archive.read.cursor_state import CursorState
 from nats3_dagster.archive.read.removed import Removed, removed
-from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
+from nats3_dagster.archive.selected.boundary_gaps import uncaptured
+from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, with_subjects
 from nats3_dagster.archive.selected.next_chunks import NextChunks, Position, is_over, next_chunks
+from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.errors import LostMessages, ObjectMissing, OperatorError, SourceError, Unknown
@@ -36,6 +38,8 @@ class Cursor:
         """Use `begin` or `resume`."""
         self._workspace, self._archive, self._progress = workspace, archive, progress
         self._few = False
+        self._columns: Sequence[str] | None = None
+        self._hour = ""
 
     @classmethod
     def begin(cls, workspace: Workspace, archive: Archive, selection: Selection, *, over_gaps: bool = False) -> Self:
@@ -68,6 +72,10 @@ class Cursor:
         """The cursor as text; see `CursorState.token`."""
         return self._progress.token()
 
+    def rewind(self, token: str) -> None:
+        """Go back to an earlier position of this cursor: what was read since counts as not read."""
+        self._progress = CursorState.parse(token)
+
     @property
     def archive(self) -> Archive:
         return self._archive
@@ -86,6 +94,11 @@ class Cursor:
         """Returns the incarnation of the last batch."""
         return self._progress.incarnation
 
+    @property
+    def hour(self) -> str:
+        """Returns the hour under which the last batch is archived; of a batch that came from the archive."""
+        return self._hour
+
     def removed(self) -> tuple[Removed, ...]:
         """The messages of the selection that were removed from the archive on purpose, and that no read gives."""
         return removed(self._workspace, self._current(), self.selection)
@@ -95,16 +108,20 @@ class Cursor:
         nanoseconds."""
         self._progress.advance(upto)
 
-    def batches(self, *, follow: bool = False, few: bool = False) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, *, follow: bool = False, few: bool = False, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Batches of MESSAGES, none empty, in the order of the stream. It ends with the last archived message of the
         selection; with `follow` it continues with the stream's later messages, waits for new ones, and ends only with
         the selection, if that has an end. Of an archive that takes its messages from a queue it reads the archive
-        alone. `few`: a part of a chunk will do; it is read row group by row group, and none ahead.
+        alone. `few`: a part of a chunk will do; it is read row group by row group, and none ahead. `columns`: those of
+        a chunk that are read, instead of MESSAGES, and not with `follow`; `seq` and `time_ns` are among them.
 
-        Raises LostMessages for what is missing, unless the cursor goes over gaps; StreamChanged if the stream is
-        another one or forgot messages; OperatorError for `follow` of hours; SourceError, StoreError, CatalogError.
-        After an error the token is still right."""
-        self._few = few
+        Raises LostMessages for what is missing, unless the cursor goes over gaps; messages before an end that has come
+        are missing as long as no capture brought them. StreamChanged if the stream is another one or forgot messages;
+        OperatorError for `follow` of hours; SourceError, StoreError, CatalogError. After an error the token is still
+        right."""
+        self._few, self._columns = few, columns
         self._progress.forget()
         if self.selection.hours:
             if follow:
@@ -116,7 +133,7 @@ class Cursor:
             catalog = self._workspace.catalog
             archive = self._current()
             # Asked first: what `ahead` finds afterwards is at least all of this.
-            coverages = catalog.coverage.all(archive)
+            coverages, revision = catalog.coverage.all(archive), catalog.hours.revision(archive)
             over = follow and is_over(self._workspace, archive, self.selection)
             found = self._ahead(archive)
             if found.chunks:
@@ -130,6 +147,10 @@ class Cursor:
             if not follow:
                 if found.is_open:
                     raise self._open(archive)
+                if not self._progress.over_gaps and self._has_end:
+                    self._check_end(archive)
+                    if catalog.hours.revision(archive) != revision:
+                        continue  # a capture may just have brought what was missing
                 return
             unsure: SeqRange | None = None
             if archive.spec.mode == "stream":
@@ -180,21 +201,42 @@ class Cursor:
                     raise
                 window = self.selection.sequences or SeqRange(1, covers.last)
                 window = SeqRange(max(done + 1, window.first), window.last)
-                for batch in reader.batches(seqs=window, times=self.selection.times) if window.size > 0 else ():
+                self._hour, times = chunk.meta.hour, self.selection.times
+                for batch in reader.batches(self._columns, seqs=window, times=times) if window.size > 0 else ():
                     yield from self._progress.hand_over(batch, life, int(batch.column("seq")[-1].as_py()))
             self._progress.move(life, max(covers.last, done))
 
     def _hours(self) -> Iterator[pa.RecordBatch]:
         """Yields the archived messages of a selection with hours, until it has no more of them."""
+        revision: int | None = None
         while True:
             archive = self._current()
-            chunks = chunks_of(self._workspace, archive, self.selection)
-            rest = [chunk for chunk in chunks if self._progress.has_ahead(chunk)]
-            if not rest:
+            before, revision = revision, self._workspace.catalog.hours.revision(archive)
+            if revision == before:
                 return
-            if not self._progress.over_gaps and (lost := uncovered(self._workspace, archive, self.selection, chunks)):
-                raise _lost(archive, lost)
-            yield from self._read(rest)
+            if self._progress.over_gaps:
+                chunks = chunks_of(self._workspace, archive, self.selection)
+            else:
+                chunks, lost = whole_chunks(self._workspace, archive, self.selection, up_to_now=True)
+                if lost:
+                    raise _lost(archive, lost)
+            yield from self._read([chunk for chunk in chunks if self._progress.has_ahead(chunk)])
+
+    @property
+    def _has_end(self) -> bool:
+        return self.selection.to_ns is not None or self.selection.sequences is not None
+
+    def _check_end(self, archive: Archive) -> None:
+        """Raises LostMessages where messages of a selection whose end has come wait for a capture. Without an end, or
+        before it, a read ends with what is archived."""
+        stream = archived_stream(self._workspace, archive)
+        waiting = [
+            seqs
+            for life, seqs in uncaptured(self._workspace, archive, self.selection, stream, up_to_now=True)
+            if self._progress.is_ahead(life, seqs)
+        ]
+        if waiting:
+            raise _lost(archive, waiting)
 
     def _current(self) -> Archive:
         """The archive as it is now: its subjects may have been changed. Raises OperatorError if it was deleted."""

@@ -103,11 +103,14 @@ class CursorState:
 
     def has_ahead(self, chunk: Chunk) -> bool:
         """True if the chunk has sequences after the position."""
+        return self.is_ahead(chunk.meta.incarnation, chunk.meta.covers)
+
+    def is_ahead(self, incarnation: Incarnation, seqs: SeqRange) -> bool:
+        """True if the last of these sequences lies after the position."""
         if self.position is None:
             return True
         life, seq = self.position
-        meta = chunk.meta
-        return meta.covers.last > seq if meta.incarnation == life else meta.incarnation.created_ns > life.created_ns
+        return seqs.last > seq if incarnation == life else incarnation.created_ns > life.created_ns
 
     def hand_over(self, batch: pa.RecordBatch, life: Incarnation, last: int) -> Iterator[pa.RecordBatch]:
         """The messages of the batch of selected subjects, if any; then all up to `last` counts as read."""

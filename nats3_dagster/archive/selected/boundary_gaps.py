@@ -7,6 +7,7 @@ still holds; of a stream that is gone the catalog knows how far it was seen.
 
 from collections.abc import Iterator, Sequence
 
+from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link
@@ -18,16 +19,22 @@ _NO_END = 2**63 - 1
 
 
 def uncaptured(
-    workspace: Workspace, archive: Archive, selection: Selection, stream: StreamState | None
+    workspace: Workspace,
+    archive: Archive,
+    selection: Selection,
+    stream: StreamState | None,
+    *,
+    up_to_now: bool = False,
 ) -> Iterator[tuple[Incarnation, SeqRange]]:
     """The sequences of the selection that are in no chunk and no gap, and that the stream still has, or had when it was
     last seen. `stream`: as it is now, None if it is gone. Raises SourceError.
 
     A selection without an end ends with what is archived: new messages come all the time, and no capture could ever
-    be complete up to them."""
+    be complete up to them. `up_to_now`: so does one whose end has not come yet; of hours, the open one does."""
+    now_ns = ask_clocks(workspace, stream).earliest_ns if up_to_now and _has_end(selection) else _NO_END
     for coverage in workspace.catalog.coverage.all(archive):
         if stream is not None and stream.incarnation == coverage.incarnation:
-            windows = _in_stream(workspace.link, archive, stream, selection, coverage)
+            windows = _in_stream(workspace.link, archive, stream, selection, coverage, now_ns)
         else:
             windows = _as_last_seen(workspace, selection, coverage)
         for window in windows:
@@ -76,15 +83,17 @@ def without_chunks(
 
 
 def _in_stream(
-    link: Link, archive: Archive, stream: StreamState, selection: Selection, coverage: Coverage
+    link: Link, archive: Archive, stream: StreamState, selection: Selection, coverage: Coverage, now_ns: int
 ) -> Iterator[SeqRange]:
-    """The sequences that the selection takes of what the stream has now."""
+    """The sequences that the selection takes of what the stream has now: up to the end of its times, or, where that
+    comes after `now_ns`, up to what is archived. Of its hours, those that have ended are taken whole."""
     for from_ns, to_ns in times_of(selection):
         first = first_at(link, archive.spec, from_ns) if from_ns else coverage.start
-        if to_ns < _NO_END:
+        last = stream.last_seq if selection.sequences else coverage.last
+        if to_ns < _NO_END and to_ns <= now_ns:
             last = first_at(link, archive.spec, to_ns) - 1
-        else:
-            last = stream.last_seq if selection.sequences else coverage.last
+        elif to_ns < _NO_END and selection.hours and from_ns < (ended_ns := hour_start(hour_of(now_ns))):
+            last = max(last, first_at(link, archive.spec, ended_ns) - 1)
         if selection.sequences:
             first, last = max(first, selection.sequences.first), min(last, selection.sequences.last)
         first = max(first, stream.first_seq)
@@ -106,6 +115,10 @@ def _as_last_seen(workspace: Workspace, selection: Selection, coverage: Coverage
     after = clipped([SeqRange(coverage.last + 1, state.last_seq)], every)
     if any(to_ns < _NO_END and from_ns <= state.last_ns and since_ns < to_ns for from_ns, to_ns in times_of(selection)):
         yield from after
+
+
+def _has_end(selection: Selection) -> bool:
+    return bool(selection.hours) or selection.to_ns is not None
 
 
 def times_of(selection: Selection) -> Iterator[tuple[int, int]]:

@@ -33,16 +33,31 @@ def with_subjects(workspace: Workspace, chunks: Iterable[Chunk], selection: Sele
     return tuple(c for c in taken if c.id not in without)
 
 
-def uncovered(workspace: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk]) -> list[SeqRange]:
+def whole_chunks(
+    workspace: Workspace, archive: Archive, selection: Selection, *, up_to_now: bool = False
+) -> tuple[tuple[Chunk, ...], list[SeqRange]]:
+    """Returns `chunks_of` and `uncovered` of one state of the archive: a chunk that is committed between the two
+    questions would be in neither answer."""
+    while True:
+        revision = workspace.catalog.hours.revision(archive)
+        chunks = chunks_of(workspace, archive, selection)
+        lost = uncovered(workspace, archive, selection, chunks, up_to_now=up_to_now)
+        if workspace.catalog.hours.revision(archive) == revision:
+            return chunks, lost
+
+
+def uncovered(
+    workspace: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk], *, up_to_now: bool = False
+) -> list[SeqRange]:
     """Sequences of the selection that `chunks` (see `chunks_of`) do not hold and that may have been lost,
     ascending within each incarnation. The edges of the selection count: an hour without a chunk, and what came after
     the last one. A loss right before or after a run of chunks counts too: nothing tells on which side of the boundary
-    those messages were. Raises SourceError if the stream cannot be asked."""
+    those messages were. `up_to_now`: see `uncaptured`. Raises SourceError if the stream cannot be asked."""
     catalog = workspace.catalog
     stream = archived_stream(workspace, archive)
     lost = [(gap.incarnation, r) for gap in catalog.gaps.select(archive) if gap.is_loss for r in gap.ranges]
     lost += expired(workspace, archive, stream)
-    ranges = list(uncaptured(workspace, archive, selection, stream))
+    ranges = list(uncaptured(workspace, archive, selection, stream, up_to_now=up_to_now))
     runs = list(_runs(selection, chunks))
     for incarnation, run in runs:
         ranges += [(incarnation, r) for r in catalog.coverage.missing(archive, incarnation, run)]

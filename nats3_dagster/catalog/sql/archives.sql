@@ -57,11 +57,11 @@ select pg_advisory_xact_lock_shared(hashtextextended('nats3.filter.' || :archive
 -- The archive unless it is deleted.
 select * from nats3.archive where id = :archive and deleted_at is null;
 
--- name: change_archive(archive, subjects, former_filters, max_messages, max_bytes, max_age_s, zstd_level, paused)
+-- name: change_archive(archive, subjects, former_filters, presets, max_messages, max_bytes, max_age_s, zstd_level, paused)
 -- The archive with these settings.
 update nats3.archive
-set subjects = :subjects::text[], former_filters = :former_filters::jsonb, max_messages = :max_messages,
-    max_bytes = :max_bytes, max_age_s = :max_age_s, zstd_level = :zstd_level, paused = :paused
+set subjects = :subjects::text[], former_filters = :former_filters::jsonb, presets = :presets::jsonb,
+    max_messages = :max_messages, max_bytes = :max_bytes, max_age_s = :max_age_s, zstd_level = :zstd_level, paused = :paused
 where id = :archive returning *;
 
 -- name: pause_archive(archive, paused)

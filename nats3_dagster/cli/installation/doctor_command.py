@@ -13,6 +13,7 @@ from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, show
 from nats3_dagster.cli.terminal.progress import step
 from nats3_dagster.cli.wording import WORDS
+from nats3_dagster.defs import instance
 from nats3_dagster.documents.installation import Finding as FindingDocument
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.pipeline import engines
@@ -31,15 +32,16 @@ def doctor(
     spark: Annotated[bool, typer.Option("--spark", help="Start a Spark session as well (5 to 10 s).")] = False,
     output: Output = Format.table,
 ) -> None:
-    """Check NATS, Postgres, the store, Java and Spark, and name the fix for each problem.
+    """Check NATS, Postgres, the store, Java, Spark and Dagster, and name the fix for each problem.
 
     Exit status 1 if a check fails."""
     settings, faults = Settings.examine()
     wrong = [Finding("fail", settings_health.AREA, fault, "Correct it where it is set") for fault in faults]
-    with step("Looking at NATS, Postgres, the store, Java and Spark"):
+    with step("Looking at NATS, Postgres, the store, Java, Spark and Dagster"):
         # Before the catalog is read: what another program did to tables is kept there.
         tables = list(_tables(settings))
-        report = [*wrong, *examine(settings, bucket or ()), *tables, *_engines(settings, spark)]
+        engines_found = list(_engines(settings, spark))
+        report = [*wrong, *examine(settings, bucket or ()), *tables, *engines_found, *instance.examine()]
     documents = [FindingDocument.of(found, WORDS) for found in report]
     if output is not Format.table:
         show(output, [document.plain() for document in documents], {})

@@ -47,12 +47,20 @@ def changed_text(change: dict[str, Any]) -> str:
 
 
 def _value(field: str, value: Any) -> str:
+    if field == "replays":
+        return "; ".join(map(_preset, value)) or "none"
     kind = _KINDS.get(field)
     if kind is Kind.FILTERS:
         return ", ".join(value) or "all"
     if kind is Kind.SIZE:
         return f"{value:,} ({text_of(Size(value))})"
     return f"{value:,} s" if kind is Kind.DURATION else text_of(value)
+
+
+def _preset(preset: dict[str, Any]) -> str:
+    """A replay by name with its settings."""
+    settings = ", ".join(f"{key} {text_of(value)}" for key, value in preset.items() if key != "name")
+    return f"{preset['name']} ({settings})"
 
 
 def _bucket(view: dict[str, Any]) -> str:

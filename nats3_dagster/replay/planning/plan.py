@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nats3_dagster.archive.selected.extent import SelectedPart, extent
-from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
+from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, with_subjects
 from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.errors import ObjectMissing, OperatorError
 from nats3_dagster.hours import SECOND_NS
@@ -163,12 +163,15 @@ def check_objects(workspace: Workspace, chunks: Iterable[Chunk]) -> None:
 
 def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -> tuple[Chunk, ...]:
     """The chunks to publish. Raises OperatorError if there are none, or messages between them were lost."""
-    chunks = chunks_of(workspace, archive, spec.selection)
+    if spec.over_gaps:
+        chunks, lost = chunks_of(workspace, archive, spec.selection), []
+    else:
+        chunks, lost = whole_chunks(workspace, archive, spec.selection)
     if not chunks:
         raise OperatorError(
             f"Archive {archive.name} holds nothing of this selection", Next.LIST_CHUNKS(archive=archive.name)
         )
-    if not spec.over_gaps and (lost := uncovered(workspace, archive, spec.selection, chunks)):
+    if lost:
         raise OperatorError(*lost_of_selection(archive, lost))
     selected = with_subjects(workspace, chunks, spec.selection)
     if not selected:

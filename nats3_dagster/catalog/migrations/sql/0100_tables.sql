@@ -50,6 +50,8 @@ create table nats3.archive (
     max_bytes    bigint not null check (max_bytes > 0),
     max_age_s    bigint not null check (max_age_s > 0),
     zstd_level   smallint not null check (zstd_level between 1 and 22),
+    -- Its replays by name: tables of a name and the settings that differ from their default.
+    presets      jsonb not null default '[]',
     paused       boolean not null default false,
     -- Goes up by one with every commit or retirement. Each hour keeps the one with which it last changed.
     revision     bigint not null default 0,
@@ -70,9 +72,9 @@ begin
 end
 $$;
 create trigger archive_updated before update on nats3.archive for each row
-    when ((old.paused, old.subjects, old.durable, old.max_messages, old.max_bytes, old.max_age_s, old.zstd_level)
+    when ((old.paused, old.presets, old.subjects, old.durable, old.max_messages, old.max_bytes, old.max_age_s, old.zstd_level)
           is distinct from
-          (new.paused, new.subjects, new.durable, new.max_messages, new.max_bytes, new.max_age_s, new.zstd_level))
+          (new.paused, new.presets, new.subjects, new.durable, new.max_messages, new.max_bytes, new.max_age_s, new.zstd_level))
     execute function nats3.archive_updated();
 
 -- What an archive has of one incarnation. Kept by triggers (proofs.sql) but for start_seq and the witness.
