@@ -159,7 +159,7 @@ def _package_of(context: InputContext) -> str:
 
 
 def _settings_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What the metadata of the input choose. Raises OperatorError for a key that there is not."""
+    """Returns the settings of nats3 in the metadata of an input. Raises OperatorError for a key that there is not."""
     given = {key.removeprefix(_PREFIX): value for key, value in metadata.items() if key.startswith(_PREFIX)}
     for key in given.keys() - {*_SETTINGS}:
         raise OperatorError(

@@ -36,7 +36,7 @@ def instance_file() -> Path:
 
 
 def examine() -> Iterator[Finding]:
-    """What the user's instance has of what it needs; a line that there is none where no instance is found."""
+    """Yields the findings about the user's instance; one line where no instance is found."""
     try:
         state = instance_state()
     except Nats3Error as error:

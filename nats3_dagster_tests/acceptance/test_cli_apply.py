@@ -249,7 +249,7 @@ def test_replays_by_name_are_applied_with_their_archive(nats3: Command, bucket: 
     written({**test, "rate": 5})
     planned = nats3.ok("store", "apply", "-f", "a.yaml", "--dry-run")
     assert (
-        "replays: live (read_subject orders.*, write_subject live.{{wildcard(1)}}, live yes); to_test (write_subject "
+        "replays: live (write_subject live.{{wildcard(1)}}, read_subject orders.*, live yes); to_test (write_subject "
         "test.>, rate 100, create_stream TEST) -> to_test (write_subject test.>, rate 5, create_stream TEST)"
     ) in " ".join(planned.out.split())
     changed = nats3.ok("store", "apply", "-f", "a.yaml", "--yes", "-o", "json").json

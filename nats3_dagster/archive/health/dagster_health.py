@@ -32,7 +32,7 @@ run_retries:
 
 @dataclass(frozen=True, slots=True)
 class InstanceState:
-    """What an instance is set to."""
+    """The settings of an instance."""
 
     # The folder of its dagster.yaml.
     home: str

@@ -30,7 +30,7 @@ MAX_BYTES: Final = 1 << 30
 
 def frame(cursor: Cursor, columns: Iterable[str] | None = None, max_bytes: int = MAX_BYTES) -> pa.Table:
     """The rest of the cursor's selection, which counts as read then; a table without rows if there is none. `columns`:
-    some of COLUMNS, in this order. `max_bytes`: the table has no more.
+    some of COLUMNS, in this order. `max_bytes`: the limit of the table.
 
     Raises OperatorError for another column, and if there is more; and as `Cursor.batches`. After an error the rest is
     the same."""
