@@ -106,7 +106,7 @@ def test_a_frame_is_complete_and_bounded_or_its_run_fails(logs: None, given: Giv
             "large", pl.DataFrame, **{"nats3/max_bytes": 50, "nats3/over_gaps": True}
         ): "The selection of archive logs has more than 50",
         given.asset("untyped", Any): "The input orders has the type none, which is no frame",
-        given.asset("listed", list): "The input orders has the type list, which is no frame",
+        given.asset("listed", list): "which is no frame. Annotate it as pandas.DataFrame",
         given.asset("column", pa.Table, **{"nats3/columns": ["sq"]}): "A frame has no column 'sq'",
         given.asset("filter", pa.Table, **{"nats3/subjects": ["a..b"]}): "'a..b' is not a subject filter",
         given.asset("unknown", pa.Table, **{"nats3/column": ["seq"]}): "An input has no metadata nats3/column.",
