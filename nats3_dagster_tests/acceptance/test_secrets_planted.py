@@ -24,6 +24,7 @@ from psycopg import sql
 from nats3_dagster.api.app import create_app
 from nats3_dagster.archive.declared.entries import ARCHIVE_KEYS
 from nats3_dagster.archive.declared.exports import EXPORT_KEYS
+from nats3_dagster.archive.declared.replays import REPLAY_KEYS
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.errors import Nats3Error
@@ -123,18 +124,24 @@ def test_no_option_of_a_source_is_shown(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_no_value_of_a_file_of_archives_is_shown(tmp_path: Path, settings: Any, nats3: Command) -> None:
-    """Of the archive and of an export; malformed files too."""
+    """Of the archive, of an export and of a replay by name; malformed files too."""
     file, leaks = tmp_path / "archives.yaml", list[tuple[str, ...]]()
     right = {"name": "a", "stream": "S", "bucket": "b"}
     export = {"name": "e", "to": "s3://b/x", "format": "ndjson"}
+    replay = {"name": "r", "write_subject": "back.>"}
     documents = [
         (key, form, json.dumps({"archives": [right | {key: value}]}))
         for key in ARCHIVE_KEYS
         for form, value in misplaced()
-        if key != "exports"
+        if key not in ("exports", "replays")
     ] + [
         (key, form, json.dumps({"archives": [right | {"exports": [export | {key: value}]}]}))
         for key in EXPORT_KEYS
+        for form, value in misplaced()
+    ]
+    documents += [
+        (key, form, json.dumps({"archives": [right | {"replays": [replay | {key: value}]}]}))
+        for key in REPLAY_KEYS
         for form, value in misplaced()
     ]
     documents += [("", form, f"archives:\n- name: a\n  {value}\n: : [") for form, value in misplaced()]

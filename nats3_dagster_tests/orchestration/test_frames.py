@@ -1,5 +1,7 @@
 """Hours of an archive as data frames in assets that depend on it, by the type of their argument."""
 
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -27,6 +29,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.stored import Made, hour_key, made, store
 
 HOURS = HourlyPartitionsDefinition("2026-11-21-10:00", timezone="UTC", fmt="%Y-%m-%d-%H:00")
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/dagster-project/src/acme_data/defs/orders_by_subject.py"
 SEALED = AssetKey(["acme", "logs", "sealed"])
 
 
@@ -165,3 +168,36 @@ def test_an_archive_of_another_code_location(logs: None, given: Given, instance:
     assert given.frames["report"]["seq"].to_list() == list(range(101, 201))
     assert given.frames["newest"].equals(given.frames["report"])
     assert "has more than 12,000 bytes" in failure(run(definitions, instance, (hour_key(10), hour_key(11)), "report"))
+
+
+def test_the_mappings_of_the_page(
+    workspace: Workspace, settings: Settings, bucket: str, instance: DagsterInstance
+) -> None:
+    """Days, shifts, hours with the one before them, and hours by shop: the assets of docs/components.md."""
+    found = made(workspace, bucket, "orders", last=40)
+    for hour, first in ((10, 1), (11, 11), (13, 21), (15, 31)):
+        store(workspace, found, hour, [Made(n, f"orders.{n % 2}", b"x") for n in range(first, first + 10)])
+    spec = importlib.util.spec_from_file_location("order_frames", EXAMPLE)
+    assert spec
+    assert spec.loader
+    page = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(page)
+    assets = [one for one in vars(page).values() if isinstance(one, AssetsDefinition)]
+    archives = build_archive_definitions(key_prefix="acme", archives=["orders"])
+    job = Definitions.merge(archives, Definitions(assets=assets)).resolve_implicit_global_asset_job_def()
+    runs: dict[tuple[str, str], dict[str, int]] = {
+        ("orders_by_subject", hour_key(11)): {"messages": 10, "orders.0": 5, "orders.1": 5},
+        ("orders_by_subject", hour_key(12)): {"messages": 0},
+        ("orders_of_day", "2026-11-21"): {"messages": 20},
+        ("orders_of_shift", "2026-11-21-06"): {"messages": 30, "hours": 3},
+        ("orders_with_hour_before", hour_key(11)): {"messages": 20},
+        ("orders_with_hour_before", hour_key(10)): {"messages": 10},
+        ("orders_of_shop", f"{hour_key(13)}|1"): {"messages": 5},
+    }
+    for (name, partition), says in runs.items():
+        ran = job.execute_in_process(
+            instance=instance, partition_key=partition, asset_selection=[AssetKey(["acme", name])]
+        )
+        (event,) = ran.get_asset_materialization_events()
+        assert {key: one.value for key, one in event.materialization.metadata.items()} == says, (name, partition)
+    assert {name for name, _ in runs} == {one.key.path[-1] for one in assets}
