@@ -35,7 +35,7 @@ def nats3(
 
 def example(kind: str, bucket: str) -> str:
     """The example of the docs, with a bucket that there is."""
-    (text,) = re.findall(rf"```{kind}\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    text = re.findall(rf"```{kind}\n(.*?)```", DOCS.read_text(), re.DOTALL)[0]
     return (
         text.replace("bucket: archive\n", f"bucket: {bucket}\n")
         .replace('"bucket-1"', f'"{bucket}"')
