@@ -49,7 +49,7 @@ class Given:
     def __init__(self) -> None:
         self.frames: dict[str, Any] = {}
 
-    def asset(self, name: str, kind: Any, key: AssetKey = SEALED, **metadata: Any) -> AssetsDefinition:
+    def asset(self, name: str, kind: Any, key: Any = SEALED, **metadata: Any) -> AssetsDefinition:
         def keep(orders: Any) -> None:
             self.frames[name] = orders
 
