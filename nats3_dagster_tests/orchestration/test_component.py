@@ -386,6 +386,7 @@ def example(monkeypatch: pytest.MonkeyPatch, project: Path) -> Iterator[Any]:
 
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.steady_hour(90)
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # of the example's partition mappings
 def test_the_example_captures_seals_and_reads(
     spark: Any, settings: Settings, s3_client: Any, instance: DagsterInstance, example: Any
 ) -> None:

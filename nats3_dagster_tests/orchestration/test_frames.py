@@ -170,6 +170,7 @@ def test_an_archive_of_another_code_location(logs: None, given: Given, instance:
     assert "has more than 12,000 bytes" in failure(run(definitions, instance, (hour_key(10), hour_key(11)), "report"))
 
 
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # of allow_nonexistent_upstream_partitions
 def test_the_mappings_of_the_page(
     workspace: Workspace, settings: Settings, bucket: str, instance: DagsterInstance
 ) -> None:

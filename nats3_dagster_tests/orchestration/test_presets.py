@@ -78,6 +78,7 @@ def test_a_wrong_one_is_refused_in_one_line(settings: Settings, replays: list[di
 
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.steady_hour(60)
+@pytest.mark.filterwarnings("ignore:Function .JobDefinition.run_request_for_partition:DeprecationWarning")
 def test_hours_are_replayed_without_config(
     spark: Any, settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
 ) -> None:
