@@ -230,7 +230,10 @@ def session_folder(server_folder: Path) -> Iterator[Path]:
     if not is_large:
         yield server_folder
         return
-    folder = Path(tempfile.mkdtemp(prefix="nats3-test-", dir=_MEMORY))
+    for left in _MEMORY.glob("nats3-test-*-*"):  # of a session that was killed: it would hold memory until a restart
+        if not psutil.pid_exists(int(left.name.split("-")[2])):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"nats3-test-{os.getpid()}-", dir=_MEMORY))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
