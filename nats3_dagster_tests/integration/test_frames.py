@@ -138,7 +138,7 @@ def test_an_end_that_has_come_is_reached_and_the_open_hour_ends_with_the_archive
     found = workspace.catalog.archives.get("events")
 
     def capture(hour: str) -> None:
-        planned = plan.plan(workspace, found, hour)
+        planned = plan.plan(workspace, found, [hour])
         commit.commit(workspace, planned, captures.read(workspace, planned))
 
     def seqs(**selection: object) -> object:
