@@ -34,6 +34,8 @@ class Holdings:
     # One for each incarnation, oldest first.
     coverages: tuple[Coverage, ...]
     gaps: tuple[Gap, ...]
+    # Sequences that were lost, by reason; a reason without any is left out.
+    losses: dict[Reason, int]
     # How many hours have messages.
     hours: int
     # How many are sealed, those without a message too.
@@ -49,11 +51,6 @@ class Holdings:
     def covered(self, *, nothing_waits: bool) -> int:
         """How many hours are covered (see covered_hours); `nothing_waits`: all of the stream is captured."""
         return self.hours + self.empty + (nothing_waits and self.open_is_empty)
-
-    @property
-    def losses(self) -> dict[Reason, int]:
-        """Sequences that were lost, by reason; a reason without any is left out."""
-        return lost_by_reason(self.gaps, self.coverages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +113,15 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
     archive = catalog.archives.get(name)
     unswept = catalog.removals.unswept(archive)
     until = unswept.newest and unswept.newest + timedelta(seconds=workspace.settings.delete_grace)
-    sealed, open_hour = seals(workspace, archive), hour_of(time.time_ns())
+    coverages, counts, open_hour = catalog.coverage.all(archive), catalog.hours.counts(archive), hour_of(time.time_ns())
     return Holdings(
         archive,
-        catalog.coverage.all(archive),
+        coverages,
         catalog.gaps.select(archive),
-        catalog.hours.count(archive),
-        len(sealed),
-        len(covered_hours((), sealed)),
+        lost_by_reason(catalog.gaps.sums(archive), coverages),
+        counts.hours,
+        counts.sealed,
+        counts.empty,
         not catalog.hours.select(archive, first=open_hour, last=open_hour),
         unswept,
         until,

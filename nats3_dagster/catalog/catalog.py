@@ -8,6 +8,7 @@ from typing import Self
 from nats3_dagster.catalog.archive_tables import ArchiveTables
 from nats3_dagster.catalog.archives import Archives
 from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.catalog.cleaning import Cleaning
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.durables import Durables
 from nats3_dagster.catalog.exports import Exports
@@ -35,6 +36,7 @@ class Catalog:
         self.coverage = Coverages(session)
         self.archives = Archives(session, self.coverage)
         self.chunks = Chunks(session)
+        self.cleaning = Cleaning(session)
         self.durables = Durables(session)
         self.gaps = Gaps(session)
         self.hours = Hours(session)

@@ -155,16 +155,22 @@ class Chunks:
         return None if chunk_id is None else self.find(chunk_id)
 
     def retire(
-        self, archive: Archive, chunk_ids: Sequence[int], *, run_id: str | None = None, recapture: bool = False
+        self,
+        archive: Archive,
+        chunk_ids: Sequence[int],
+        *,
+        run_id: str | None = None,
+        recapture: bool = False,
+        replay_id: str | None = None,
     ) -> int:
         """Take chunks out of the archive; how many were live. Their sequences become gaps of the reason `retired`, or
-        with `recapture` are missing again, so that the next capture of the hour fills them. Objects stay: see
-        `Removals`. Raises Conflict when the archive was deleted."""
+        with `recapture` are missing again, so that the next capture of the hour fills them. `replay_id`: the one that
+        published their messages. Objects stay: see `Removals`. Raises Conflict when the archive was deleted."""
         with self._session.transaction() as sql:
             _lock(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
             if not recapture:
-                sql.run("add_retired_gaps", chunks=retired, run_id=run_id)
+                sql.run("add_retired_gaps", chunks=retired, run_id=run_id, replay=replay_id)
             return len(retired)
 
     def replace(
@@ -257,7 +263,15 @@ def _add_chunks(
 
 def _subjects(sql: Statements, ids: list[int]) -> dict[int, dict[str, int]]:
     rows = sql.rows(SubjectsRow, "subjects_of", chunks=ids)
-    return {row.chunk_id: dict(zip(map(from_stored, row.subjects), row.messages, strict=True)) for row in rows}
+    # Most chunks have the same subjects: each is one string however many chunks have it.
+    known: dict[str, str] = {}
+    return {
+        row.chunk_id: {
+            known.get(text) or known.setdefault(text, from_stored(text)): count
+            for text, count in zip(row.subjects, row.messages, strict=True)
+        }
+        for row in rows
+    }
 
 
 def _deleted(sql: Statements, ids: list[int]) -> dict[int, tuple[SeqRange, ...]]:

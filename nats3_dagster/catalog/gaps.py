@@ -3,18 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nats3_dagster.catalog.multirange import from_multirange
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.model import LOSSES, Archive, Gap, Incarnation, Reason, SeqRange
 
 
 @dataclass(slots=True, kw_only=True)
 class GapRow:
-    """One range of a gap."""
+    """The gaps of one incarnation and reason."""
 
     stream: str
     created_ns: int
     reason: Reason
-    seqs: SeqRange
+    # The text of an int8multirange.
+    ranges: str
+
+
+@dataclass(slots=True, kw_only=True)
+class GapSumRow:
+    """The sequences in the gaps of one incarnation and reason."""
+
+    stream: str
+    created_ns: int
+    reason: Reason
+    sequences: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +61,16 @@ class Gaps:
                 last_seq=within and within.last,
             )
         return _gaps(rows)
+
+    def sums(self, archive: Archive, *, incarnation: Incarnation | None = None) -> dict[Reason, int]:
+        """The sequences in gaps of the archive, or of one incarnation, by reason. Reads no gap."""
+        with self._session.reading() as sql:
+            rows = sql.rows(GapSumRow, "gap_sums", archive=archive.id)
+        sums: dict[Reason, int] = {}
+        for row in rows:
+            if incarnation is None or incarnation == Incarnation(row.stream, row.created_ns):
+                sums[row.reason] = sums.get(row.reason, 0) + row.sequences
+        return sums
 
     def losses(self, archive: Archive, within: SeqRange, times: Sequence[tuple[int, int]]) -> tuple[Gap, ...]:
         """The losses that touch `within` and whose messages may have been stored in one of the times `[from, to)`,
@@ -85,7 +107,4 @@ class Gaps:
 
 
 def _gaps(rows: Sequence[GapRow]) -> tuple[Gap, ...]:
-    ranges: dict[tuple[Incarnation, Reason], list[SeqRange]] = {}
-    for row in rows:
-        ranges.setdefault((Incarnation(row.stream, row.created_ns), row.reason), []).append(row.seqs)
-    return tuple(Gap(owner, tuple(seqs), reason) for (owner, reason), seqs in ranges.items())
+    return tuple(Gap(Incarnation(r.stream, r.created_ns), from_multirange(r.ranges), r.reason) for r in rows)

@@ -81,6 +81,17 @@ class SpanRow:
     last_seq: int
 
 
+@dataclass(frozen=True, slots=True)
+class HourCountsRow:
+    """How many hours an archive has."""
+
+    # With live chunks.
+    hours: int
+    # As they were sealed, and those of them without a message.
+    sealed: int
+    empty: int
+
+
 @dataclass(slots=True, kw_only=True)
 class RevisionRow:
     """The archive's revision when an hour last changed."""
@@ -95,6 +106,14 @@ class AroundRow:
 
     before: str | None
     after: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class BesideRow:
+    """The sequences beside some hours."""
+
+    before: int | None
+    after: int | None
 
 
 class Hours:
@@ -125,10 +144,10 @@ class Hours:
             )
         return tuple(_summary(hour, list(group)) for hour, group in groupby(rows, lambda row: row.hour))
 
-    def count(self, archive: Archive) -> int:
-        """How many hours have live chunks."""
+    def counts(self, archive: Archive) -> HourCountsRow:
+        """How many hours have live chunks, and how many are sealed."""
         with self._session.reading() as sql:
-            return sql.value(int, "hour_count", archive=archive.id)
+            return sql.row(HourCountsRow, "hour_counts_of", archive=archive.id) or HourCountsRow(0, 0, 0)
 
     def revisions(self, archive: Archive) -> dict[str, int]:
         """The hours that have live chunks, ascending, and the archive's revision when each last changed."""
@@ -147,6 +166,23 @@ class Hours:
                 created_ns=incarnation.created_ns,
                 first=seqs.first,
                 last=seqs.last,
+            )
+        return (row.before, row.after) if row else (None, None)
+
+    def beside(
+        self, archive: Archive, incarnation: Incarnation, first: str, last: str
+    ) -> tuple[int | None, int | None]:
+        """Returns the highest sequence of the hours before `first`, and the lowest one of those after `last`; None
+        where there is none."""
+        with self._session.reading() as sql:
+            row = sql.row(
+                BesideRow,
+                "seqs_beside",
+                archive=archive.id,
+                stream=incarnation.stream,
+                created_ns=incarnation.created_ns,
+                first_hour=first,
+                last_hour=last,
             )
         return (row.before, row.after) if row else (None, None)
 

@@ -77,7 +77,7 @@ class Removals:
         """Those of the keys that may be deleted now: no live chunk has them, and none can until `finish`. Call it
         under `alone`: what a process that died has claimed is claimed again."""
         with self._session.transaction() as sql:
-            sql.run("lock_removals")
+            sql.run("lock_removals", bucket=bucket)
             return tuple(sql.values(str, "claim_removals", bucket=bucket, keys=list(keys)))
 
     def known(self, bucket: str, keys: Sequence[str], *, with_deleted: bool = True) -> set[str]:

@@ -15,7 +15,7 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.replay_rows import AttemptRow, DoneRow, EndRow, ReplayHourRow, unknown
 from nats3_dagster.catalog.rows import ChunkRow
 from nats3_dagster.errors import CatalogError, Conflict
-from nats3_dagster.model import Archive, Chunk, ChunkResult, Incarnation, ReplayChunk, SeqRange
+from nats3_dagster.model import Chunk, ChunkResult, Incarnation, ReplayChunk, SeqRange
 
 
 class ReplayChunks:
@@ -50,12 +50,12 @@ class ReplayChunks:
         with self._session.reading() as sql:
             return tuple(sql.rows(ReplayChunk, "replay_chunks", replay=replay_id))
 
-    def whole_hours(self, archive: Archive, replay_ids: Sequence[str]) -> dict[str, set[str]]:
+    def whole_hours(self, replay_ids: Sequence[str]) -> dict[str, set[str]]:
         """The hours that each of these replays published whole, by its id: every chunk that the archive had of them
         when the replay was planned, and every message of each."""
         whole: dict[str, set[str]] = {replay_id: set() for replay_id in replay_ids}
         with self._session.reading() as sql:
-            for row in sql.rows(ReplayHourRow, "whole_hours", archive=archive.id, replays=list(replay_ids)):
+            for row in sql.rows(ReplayHourRow, "whole_hours", replays=list(replay_ids)):
                 whole[row.replay].add(row.hour)
         return whole
 

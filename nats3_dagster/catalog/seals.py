@@ -71,7 +71,7 @@ class Seals:
         with self._session.transaction() as sql:
             if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
                 raise Conflict(f"Archive {archive.name} was deleted", again)
-            sql.run("lock_removals_shared")
+            sql.run("lock_removals_shared", bucket=seal.bucket)
             claimed = sql.value(bool, "object_claimed", bucket=seal.bucket, key=seal.key)
             if claimed or sql.values(str, "removed_since", buckets=[seal.bucket], keys=[seal.key], since=begun):
                 raise Conflict(f"The object {seal.key} is being removed from the store", again)

@@ -238,16 +238,18 @@ def sweep_sensor(naming: Naming = PROJECT) -> SensorDefinition:
         minimum_interval_seconds=SWEEP_INTERVAL_S,
         default_status=DefaultSensorStatus.RUNNING,
         description="Removes the objects of chunks that were deleted after their replay, once NATS3_DELETE_GRACE "
-        "seconds have passed. It starts no runs.",
+        "seconds have passed, and rows of the catalog that nothing has needed for NATS3_HISTORY_KEEP. It starts no "
+        "runs.",
     )
     def evaluate(_context: SensorEvaluationContext) -> SkipReason:
         # It imports nats, 0.1 s of each load of the definitions.
-        from nats3_dagster.archive.stored.removal import sweep
+        from nats3_dagster.archive.stored.removal import clean, sweep
 
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            swept = sweep(workspace, SWEPT_AT_ONCE)
+            swept, rows = sweep(workspace, SWEPT_AT_ONCE), clean(workspace, rounds=1)
+        forgot = f"; forgot {rows:,} rows of the catalog" if rows else ""
         if not swept.objects:
-            return SkipReason("No object waits to be removed whose grace has passed")
-        return SkipReason(f"Removed {swept.objects:,} objects with {swept.bytes:,} bytes")
+            return SkipReason(f"No object waits to be removed whose grace has passed{forgot}")
+        return SkipReason(f"Removed {swept.objects:,} objects with {swept.bytes:,} bytes{forgot}")
 
     return evaluate

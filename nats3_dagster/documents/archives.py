@@ -176,14 +176,28 @@ class SweptObjects(Document):
     objects: int
     bytes: int
     delete_grace_s: int
+    rows_forgotten: int = Field(description="Rows of the catalog that nothing has needed for history_keep.")
     dry_run: bool = Field(description="True if nothing was removed: these objects would be.")
     orphans: list[Orphan] | None = Field(description="Null unless they were asked for.")
 
     @classmethod
-    def of(cls, swept: Swept, delete_grace_s: int, orphans: Sequence[OrphanObject] | None, *, dry_run: bool) -> Self:
+    def of(
+        cls,
+        swept: Swept,
+        delete_grace_s: int,
+        rows_forgotten: int,
+        orphans: Sequence[OrphanObject] | None,
+        *,
+        dry_run: bool,
+    ) -> Self:
         named = None if orphans is None else [Orphan.by_name(one, kept=one.kept or None) for one in orphans]
         return cls(
-            objects=swept.objects, bytes=swept.bytes, delete_grace_s=delete_grace_s, dry_run=dry_run, orphans=named
+            objects=swept.objects,
+            bytes=swept.bytes,
+            delete_grace_s=delete_grace_s,
+            rows_forgotten=rows_forgotten,
+            dry_run=dry_run,
+            orphans=named,
         )
 
 

@@ -38,9 +38,9 @@ LOSSES: tuple[Reason, ...] = (
 LOST_IN_CHUNKS: tuple[Reason, ...] = tuple(reason for reason in LOSSES if reason != "missing")
 # Reasons without a missing message: it was deleted on purpose, or not selected.
 NOT_MISSING: tuple[Reason, ...] = ("deleted", "unselected")
-# Above this many subjects in one chunk the catalog keeps no per-subject counts: a stream with a subject per message
-# would otherwise write a catalog row per message.
-MAX_SUBJECTS = 10_000
+# Above this number of subjects in one chunk the catalog keeps a bloom filter of them and no counts: a row for each
+# takes some 270 bytes of Postgres, and 256 of them in a chunk a minute are 100 MB a day.
+MAX_SUBJECTS = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive.selected.extent import extent
 from nats3_dagster.archive.selected.lookup import chunks_of
+from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult, ReplayState
 from nats3_dagster.replay.job import ReplayJob, combine, joined
-from nats3_dagster.replay.planning.plan import check_objects
 from nats3_dagster.replay.targets import check_resumable
 from nats3_dagster.workspace import Workspace
 

@@ -65,7 +65,8 @@ def delete_chunks(workspace: Workspace, replay_id: str, chunk_ids: Collection[in
     if not whole:
         return 0
     kept = {hour for one in _kept_for(workspace, replay_id, archive, whole) for hour in one.hours}
-    return workspace.catalog.chunks.retire(archive, [id for id, hour in whole.items() if hour not in kept])
+    ids = [chunk_id for chunk_id, hour in whole.items() if hour not in kept]
+    return workspace.catalog.chunks.retire(archive, ids, replay_id=replay_id)
 
 
 def kept_for(workspace: Workspace, replay_id: str) -> tuple[Missing, ...]:

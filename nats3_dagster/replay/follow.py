@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from nats3_dagster.archive.selected.extent import extent
 from nats3_dagster.archive.selected.lookup import lost_of_selection, with_subjects
 from nats3_dagster.archive.selected.next_chunks import is_over, next_chunks
+from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point
@@ -22,7 +23,7 @@ from nats3_dagster.replay.planning.destinations import (
     check_subject_sizes,
     check_targets,
 )
-from nats3_dagster.replay.planning.plan import check_objects, source_of
+from nats3_dagster.replay.planning.plan import source_of
 from nats3_dagster.replay.targets import listening, target_state
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace

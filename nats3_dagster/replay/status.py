@@ -75,7 +75,7 @@ def replayed_hours(workspace: Workspace, archive: Archive) -> dict[str, Replay]:
     succeeded = [replay for replay in workspace.catalog.replays.select(archive) if replay.state == "succeeded"]
     asked = {replay.id: set(replay.spec.selection.hours) for replay in succeeded if _of_hours(replay.spec.selection)}
     rest = [replay.id for replay in succeeded if replay.id not in asked]
-    hours = asked | (workspace.catalog.replay_chunks.whole_hours(archive, rest) if rest else {})
+    hours = asked | (workspace.catalog.replay_chunks.whole_hours(rest) if rest else {})
     newest: dict[str, Replay] = {}
     for replay in sorted(succeeded, key=lambda replay: (replay.finished_at or replay.created_at, replay.id)):
         newest |= dict.fromkeys(hours[replay.id], replay)

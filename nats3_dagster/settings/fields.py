@@ -189,6 +189,8 @@ class Fields(BaseModel):
     s3_sse_kms_key_id: str | None = None  # None: the account's default key
     # Seconds for which the objects of deleted chunks stay.
     delete_grace: Seconds = 3600
+    # Seconds for which the catalog keeps chunks and attempts of ended replays, and rows of what is gone from the store.
+    history_keep: Annotated[Seconds, Field(ge=86_400)] = 90 * 86_400
     # Spark: a master, or sc://host:port[/;token=...]: a server of Spark Connect, instead of a JVM of each process.
     spark_master: Annotated[str | None, Address(master_fault)] = None
     spark_remote: Annotated[SecretStr | None, Address(connect_fault)] = None

@@ -108,10 +108,10 @@ def test_an_hour_is_whole_when_all_its_chunks_of_that_time_were_published_whole(
     catalog.chunks.commit(logs, [chunk(81, 90, hour=two)])
     catalog.replays.start_attempt(ID)
     catalog.replay_chunks.record(ID, 1, [*(_result(c) for c in planned[:3]), _result(planned[3], 9)])
-    assert catalog.replay_chunks.whole_hours(logs, [ID, "f" * 16]) == {ID: {two}, "f" * 16: set()}
+    assert catalog.replay_chunks.whole_hours([ID, "f" * 16]) == {ID: {two}, "f" * 16: set()}
     # Chunks that were deleted later, and some that were before.
     catalog.chunks.retire(logs, [c.id for c in catalog.chunks.select(logs)])
-    assert catalog.replay_chunks.whole_hours(logs, [ID]) == {ID: {two}}
+    assert catalog.replay_chunks.whole_hours([ID]) == {ID: {two}}
 
 
 def test_the_numbers_of_an_archive_go_up_with_each_change(catalog, logs, chunks):

@@ -42,7 +42,7 @@ def age(postgres_url: str, seconds: int = 4000) -> None:
         by = f"interval '{seconds} s'"
         connection.execute(f"update nats3.chunk set deleted_at = deleted_at - {by} where deleted_at is not null")  # type: ignore[arg-type]
         connection.execute(f"update nats3.archive set deleted_at = deleted_at - {by} where deleted_at is not null")  # type: ignore[arg-type]
-        connection.execute(f"update nats3.seal set sealed_at = sealed_at - {by}")  # type: ignore[arg-type]
+        connection.execute(f"update nats3.seal set sealed_at = sealed_at - {by}, superseded_at = superseded_at - {by}")  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
     ):
         yield Finding("fail", AREA, f"{who}: {changed.what}", changed.hint)
         return
-    lost = lost_by_reason(catalog.gaps.select(archive, incarnation=state.incarnation), [coverage])
+    lost = lost_by_reason(catalog.gaps.sums(archive, incarnation=state.incarnation), [coverage])
     if lost:
         why = ", ".join(f"{count:,} {reason}" for reason, count in lost.items())
         yield Finding(

@@ -57,7 +57,10 @@ def newest_closed(now_ns: int) -> str:
 
 def ended_hours(workspace: Workspace, archive: Archive) -> tuple[str, int]:
     """The archive's first hour, and how many have ended since."""
-    first = next(hour_of(t.begins_ns) for t in workspace.catalog.archives.totals() if t.archive.id == archive.id)
+    totals = workspace.catalog.archives.totals_of(archive)
+    if totals is None:
+        raise Conflict(f"Archive {archive.name} was deleted", Next.LIST_ARCHIVES())
+    first = hour_of(totals.begins_ns)
     closed = newest_closed(ask_clocks(workspace).earliest_ns)
     return first, max(0, (hour_start(closed) - hour_start(first)) // HOUR_NS + 1)
 

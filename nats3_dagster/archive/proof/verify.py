@@ -21,10 +21,13 @@ from nats3_dagster.workspace import Workspace
 
 # Chunks fetched while one is checked: at 64 MiB a chunk, more would be memory and no speed.
 AHEAD = 2
+# How often a sequence is drawn for each chunk that is wanted.
+TRIES = 20
 # Chunks whose subjects are asked of the catalog at a time: they are many.
 PAGE = 200
 # What the catalog keeps of a chunk and its footer does not say.
 _COUNTED = ("deleted", "subjects", "minutes")
+_RANDOM = random.SystemRandom()
 _RESTORE = "Restore the catalog from a backup"
 
 
@@ -73,12 +76,25 @@ def chunks_to_verify(workspace: Workspace, archive: Archive, hours: Sequence[str
 
 
 def sample_chunks(workspace: Workspace, archive: Archive, count: int) -> tuple[Iterable[Chunk], int]:
-    """`count` chunks chosen at random, 0 for all, with all that the catalog keeps of each; and how many there are."""
-    total = sum(coverage.chunks for coverage in workspace.catalog.coverage.all(archive))
+    """`count` chunks chosen at random, 0 for all, with all that the catalog keeps of each; and how many there are. They
+    are chosen by their sequences: a chunk with twice as many is met twice as often."""
+    coverages = workspace.catalog.coverage.all(archive)
+    total = sum(coverage.chunks for coverage in coverages)
     if not count or count >= total:
         return chunks_to_verify(workspace, archive), total
-    every = workspace.catalog.chunks.select(archive)
-    return [workspace.catalog.chunks.get(chunk.id) for chunk in random.sample(every, count)], total
+    chosen: set[int] = set()
+    for _ in range(TRIES * count):
+        (coverage,) = _RANDOM.choices(coverages, [coverage.chunks for coverage in coverages])
+        seq = _RANDOM.randint(coverage.start, coverage.last)
+        chunk = workspace.catalog.points.last_to(archive, coverage.incarnation, seq)
+        if chunk is not None:
+            chosen.add(chunk.id)
+        if len(chosen) == count:
+            break
+    # Where few chunks have most of the sequences, they are met again and again.
+    rest = workspace.catalog.chunks.select(archive, with_minutes=False, limit=2 * count)
+    chosen.update([chunk.id for chunk in rest if chunk.id not in chosen][: count - len(chosen)])
+    return [chunk for chunk_id in chosen if (chunk := workspace.catalog.chunks.find(chunk_id))], total
 
 
 def verify_chunks(workspace: Workspace, chunks: Iterable[Chunk]) -> Iterator[Verified]:
@@ -118,13 +134,13 @@ def find_holes(workspace: Workspace, archive: Archive) -> Holes:
             seen = coverage.last_state(part.incarnation)
             gone = gone or any(seen is None or hole.first < seen.first_seq for hole in missing)
             ranges += missing
-    gaps = workspace.catalog.gaps.select(archive)
+    gaps = workspace.catalog.gaps.sums(archive)
     reasons: tuple[Reason, ...] = get_args(Reason)
     lost = lost_by_reason(gaps, parts)
     return Holes(
         tuple(ranges),
         gone,
-        {reason: sum(g.size for g in gaps if g.reason == reason) for reason in reasons},
+        {reason: gaps.get(reason, 0) for reason in reasons},
         {reason: lost.get(reason, 0) for reason in LOSSES},
         tuple((part.incarnation, part.unknown_after) for part in parts if part.unknown_after is not None),
     )

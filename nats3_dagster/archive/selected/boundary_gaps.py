@@ -63,7 +63,6 @@ def without_chunks(
     the hours before and those after."""
     if not selection.hours:
         return
-    hours = workspace.catalog.hours.select(archive)
     coverages = workspace.catalog.coverage.all(archive)
     # An incarnation begins when the stream is made again, and ends when the next one begins. The first one may have
     # older messages: a stream that was restored has.
@@ -71,13 +70,12 @@ def without_chunks(
     for coverage, begin, end in zip(coverages, ["", *made], [*made, "9"], strict=True):
         incarnation = coverage.incarnation
         seen = {chunk.meta.hour for chunk in chunks if chunk.meta.incarnation == incarnation}
-        spans = [(hour.hour, span) for hour in hours for life, span in hour.spans if life == incarnation]
         for first_ns, end_ns in times_of(selection):
             first, last = hour_of(first_ns), hour_of(end_ns - 1)
             if any(first <= hour <= last for hour in seen) or end < first or last < begin:
                 continue
-            after = max((span.last for hour, span in spans if hour < first), default=coverage.start - 1)
-            before = min((span.first for hour, span in spans if hour > last), default=_NO_END)
+            after, before = workspace.catalog.hours.beside(archive, incarnation, first, last)
+            after, before = coverage.start - 1 if after is None else after, before or _NO_END
             if after + 1 < before:
                 yield incarnation, SeqRange(after + 1, before - 1)
 

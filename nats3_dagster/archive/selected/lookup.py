@@ -11,6 +11,9 @@ from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import is_exact
 from nats3_dagster.workspace import Workspace
 
+# Runs of sequences whose losses are asked for one by one.
+MOST_ASKED = 20
+
 
 def chunks_of(workspace: Workspace, archive: Archive, selection: Selection) -> tuple[Chunk, ...]:
     """The live chunks in the hours, times and sequences of the selection, in stream order, with their counts by
@@ -55,13 +58,14 @@ def uncovered(
     those messages were. `up_to_now`: see `uncaptured`. Raises SourceError if the stream cannot be asked."""
     catalog = workspace.catalog
     stream = archived_stream(workspace, archive)
-    lost = [(gap.incarnation, r) for gap in catalog.gaps.select(archive) if gap.is_loss for r in gap.ranges]
-    lost += expired(workspace, archive, stream)
+    lost = list(expired(workspace, archive, stream))
     ranges = list(uncaptured(workspace, archive, selection, stream, up_to_now=up_to_now))
     runs = list(_runs(selection, chunks))
     for incarnation, run in runs:
         ranges += [(incarnation, r) for r in catalog.coverage.missing(archive, incarnation, run)]
-    for life, span in [*runs, *without_chunks(workspace, archive, selection, chunks)]:
+    spans = [*runs, *without_chunks(workspace, archive, selection, chunks)]
+    lost += _losses_near(workspace, archive, spans)
+    for life, span in spans:
         ranges += [(of, r) for of, r in lost if of == life and r.first <= span.last + 1 and span.first <= r.last + 1]
     every = selection.sequences or SeqRange(1, 2**63 - 2)
     # Also where no chunk of the selection is near: of two losses in a row, and of one in a time without any chunk.
@@ -74,6 +78,21 @@ def uncovered(
     if not joined or len(catalog.coverage.all(archive)) == 1:
         return [r for _, r in joined]
     return [OfIncarnation.of(life, r) for life, r in joined]
+
+
+def _losses_near(
+    workspace: Workspace, archive: Archive, spans: Sequence[tuple[Incarnation, SeqRange]]
+) -> set[tuple[Incarnation, SeqRange]]:
+    """The recorded losses in these spans and right beside them; where there are many spans, those between them too."""
+    if len(spans) > MOST_ASKED:
+        first, last = min(span.first for _, span in spans), max(span.last for _, span in spans)
+        spans = [(life, SeqRange(first, last)) for life in {life for life, _ in spans}]
+    near: set[tuple[Incarnation, SeqRange]] = set()
+    for life, span in spans:
+        beside = SeqRange(max(span.first - 1, 0), min(span.last + 1, 2**63 - 2))
+        gaps = workspace.catalog.gaps.select(archive, incarnation=life, within=beside)
+        near.update((life, r) for gap in gaps if gap.is_loss for r in gap.ranges)
+    return near
 
 
 class OfIncarnation(SeqRange):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nats3_dagster.model import Coverage, Gap, Reason, SeqRange, StreamState, clipped
+from nats3_dagster.model import LOSSES, Coverage, Reason, SeqRange, StreamState, clipped
 from nats3_dagster.model.stream import removing_settings
 
 _TTL = {"allow_msg_ttl", "subject_delete_marker_ttl"}
@@ -48,12 +48,10 @@ def early_removal(config: Mapping[str, Any]) -> str:
     return f"The stream removes messages before a capture may see them, by {' and '.join(removers)}" if removers else ""
 
 
-def lost_by_reason(gaps: Iterable[Gap], coverages: Iterable[Coverage]) -> dict[Reason, int]:
-    """Sequences that were lost, in gaps and between the messages of chunks; a reason without any is left out."""
-    lost = Counter[Reason]()
-    for gap in gaps:
-        if gap.is_loss:
-            lost[gap.reason] += gap.size
+def lost_by_reason(gaps: Mapping[Reason, int], coverages: Iterable[Coverage]) -> dict[Reason, int]:
+    """Sequences that were lost, in gaps and between the messages of chunks; a reason without any is left out. `gaps`:
+    the sequences in gaps by reason."""
+    lost: Counter[Reason] = Counter({reason: count for reason, count in gaps.items() if reason in LOSSES})
     for coverage in coverages:
         lost.update(coverage.lost)
     return dict(lost)

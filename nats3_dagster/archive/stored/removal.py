@@ -17,6 +17,8 @@ PAGE = 500
 # Deleted between two looks at the owners of their folders: another catalog that takes one over meanwhile loses no more
 # than these.
 BATCH = 50
+# Rounds of cleaning by one command: some million rows of each table.
+ROUNDS = 200
 OnProgress = Callable[[int, int], object]
 
 
@@ -108,6 +110,18 @@ def sweep(workspace: Workspace, limit: int | None = None) -> Swept:
     if failure:
         raise failure
     return Swept(objects, size)
+
+
+def clean(workspace: Workspace, *, rounds: int = ROUNDS) -> int:
+    """Let the catalog forget what nothing has needed for `history_keep` seconds, in `rounds` at most; the number of
+    rows. Raises CatalogError; the next call does the rest."""
+    rows = 0
+    for _ in range(rounds):
+        cleaned = workspace.catalog.cleaning.clean(workspace.settings.history_keep)
+        rows += cleaned.rows
+        if not cleaned.is_full:
+            break
+    return rows
 
 
 def _remove(

@@ -25,9 +25,18 @@ select (select max(h.hour) from nats3.hour h
         where h.archive_id = :archive and h.incarnation_id = i.id and h.first_seq > :last) as after
 from nats3.incarnation i where i.stream = :stream and i.created_ns = :created_ns;
 
--- name: hour_count(archive)
--- How many hours of the archive have live chunks.
-select count(distinct hour) from nats3.hour where archive_id = :archive;
+-- name: seqs_beside(archive, stream, created_ns, first_hour, last_hour)
+-- The highest sequence of the hours before these, and the lowest one of the hours after them; null where there is none.
+select (select max(h.last_seq) from nats3.hour h
+        where h.archive_id = :archive and h.incarnation_id = i.id and h.hour < :first_hour) as before,
+       (select min(h.first_seq) from nats3.hour h
+        where h.archive_id = :archive and h.incarnation_id = i.id and h.hour > :last_hour) as after
+from nats3.incarnation i where i.stream = :stream and i.created_ns = :created_ns;
+
+-- name: hour_counts_of(archive)
+-- How many hours of the archive have live chunks; how many are as they were sealed, and how many of these are empty.
+select hours, sealed_filled + sealed_empty as sealed, sealed_empty as empty
+from nats3.archive_hours where archive_id = :archive;
 
 -- name: revision(archive)
 -- How often the archive's chunks and gaps have changed.

@@ -2,13 +2,20 @@
 -- The totals of all archives that there are or were, by name, what is counted, and label.
 select a.name as archive, t.what, t.label, sum(t.value)::bigint as value
 from nats3.total t join nats3.archive a on a.id = t.archive_id
+where t.what <> 'attempts'
 group by a.name, t.what, t.label;
 
 -- name: attempt_counts()
 -- How many attempts of replays there were, by the name of their archive and how they ended; deleted replays count.
-select a.name as archive, 'attempts' as what, t.state as label, count(*) as value
-from nats3.replay_attempt t join nats3.replay r on r.id = t.replay_id join nats3.archive a on a.id = r.archive_id
-group by a.name, t.state;
+select a.name as archive, 'attempts' as what, n.label, sum(n.value)::bigint as value
+from (
+    select r.archive_id, t.state as label, count(*) as value
+    from nats3.replay_attempt t join nats3.replay r on r.id = t.replay_id group by 1, 2
+    union all
+    select archive_id, label, value from nats3.total where what = 'attempts'
+) n
+join nats3.archive a on a.id = n.archive_id
+group by a.name, n.label;
 
 -- name: replay_counts()
 -- The number of replays of each archive that is not deleted, by state; `interrupted` are those whose
@@ -22,23 +29,22 @@ group by a.name, s.state;
 
 -- name: hour_counts(closed)
 -- The number of hours with messages of each archive that is not deleted: sealed, unsealed, and open after this hour.
--- A change of an hour raises its revision, and a seal has the one that it sealed.
-select a.name as archive, 'hours' as what,
-       case when s.revision >= h.revision then 'sealed' when h.hour > :closed then 'open' else 'unsealed' end as label,
-       count(*) as value
-from (select archive_id, hour, max(revision) as revision from nats3.hour group by archive_id, hour) h
-join nats3.archive a on a.id = h.archive_id
-left join (select archive_id, hour, max(revision) as revision from nats3.seal group by archive_id, hour) s
-    on s.archive_id = h.archive_id and s.hour = h.hour
-where a.deleted_at is null
-group by 1, 3;
+select a.name as archive, 'hours' as what, n.label, n.value
+from nats3.archive a join nats3.archive_hours k on k.archive_id = a.id
+cross join lateral (
+    select count(distinct h.hour) as hours from nats3.hour h
+    where h.archive_id = a.id and h.hour > :closed and not nats3.hour_number(h.hour) <@ k.sealed
+) o
+cross join lateral (
+    values ('sealed', k.sealed_filled), ('open', o.hours), ('unsealed', k.hours - k.sealed_filled - o.hours)
+) n(label, value)
+where a.deleted_at is null and n.value > 0;
 
 -- name: missing_counts()
 -- Sequences that each archive that is not deleted has lost for good, as it is now, by reason.
 select a.name as archive, 'missing' as what, m.reason as label, sum(m.sequences)::bigint as value
 from (
-    select archive_id, reason, sum(nats3.size(seqs)) as sequences from nats3.gap
-    where reason not in ('deleted', 'unselected', 'retired') group by archive_id, reason
+    select archive_id, reason, sequences from nats3.gap_sum where reason not in ('deleted', 'unselected', 'retired')
     union all
     select c.archive_id, l.reason, l.sequences
     from nats3.coverage c cross join lateral (values

@@ -2,9 +2,9 @@
 -- Waits until no other process removes objects of the bucket; only this connection may then, until it ends.
 select pg_advisory_lock(hashtextextended('nats3.removing.' || :bucket, 0));
 
--- name: lock_removals()
--- Lets claims and commits wait for one another: a claim holds this lock alone, a commit shares it.
-select pg_advisory_xact_lock(hashtextextended('nats3.removal', 0));
+-- name: lock_removals(bucket)
+-- Lets claims and commits of a bucket wait for one another: a claim holds this lock alone, a commit shares it.
+select pg_advisory_xact_lock(hashtextextended('nats3.removal.' || :bucket, 0));
 
 -- name: claim_removals(bucket, keys)
 -- Claims the objects that neither a live chunk nor the newest seal of an hour has; their keys.
@@ -86,10 +86,9 @@ select * from (
                 select from nats3.removal r
                 where r.bucket = k.bucket and r.key = k.key and r.removed_at >= k.deleted_at))
     union all
-    select s.bucket, s.key, s.stored_bytes, n.sealed_at
+    select s.bucket, s.key, s.stored_bytes, s.superseded_at
     from nats3.seal s
-    join nats3.seal n on n.archive_id = s.archive_id and n.hour = s.hour and n.number = s.number + 1
-    where n.sealed_at < now() - make_interval(secs => :grace_s) and (:bucket::text is null or s.bucket = :bucket)
+    where s.superseded_at < now() - make_interval(secs => :grace_s) and (:bucket::text is null or s.bucket = :bucket)
       and not exists (
           select from nats3.removal r where r.bucket = s.bucket and r.key = s.key and r.removed_at >= s.sealed_at)
 ) o

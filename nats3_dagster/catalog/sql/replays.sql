@@ -212,28 +212,9 @@ select p.*, c.hour from nats3.replay_chunk p join nats3.chunk c on c.id = p.chun
 where p.replay_id = :replay
 order by p.position;
 
--- name: whole_hours(archive, replays)
--- The hours that each of these replays published whole: every chunk that the archive had of them when the replay was
--- planned, and every message of each.
-with done as (
-    select r.id as replay, r.created_at, c.hour, count(*) as chunks
-    from nats3.replay r
-    join nats3.replay_chunk p on p.replay_id = r.id
-    join nats3.chunk c on c.id = p.chunk_id
-    where r.archive_id = :archive and r.id = any(:replays::text[])
-    group by r.id, r.created_at, c.hour
-    having bool_and(p.state = 'done' and p.selected = p.planned)
-)
-select d.replay, d.hour
-from done d
-where d.chunks = (
-    select count(*) from nats3.chunk c
-    where c.archive_id = :archive and c.hour = d.hour and c.deleted_at is null and c.committed_at <= d.created_at
-) + (
-    select count(*) from nats3.chunk c
-    where c.archive_id = :archive and c.hour = d.hour and c.deleted_at > d.created_at and c.committed_at <= d.created_at
-)
-order by d.replay, d.hour;
+-- name: whole_hours(replays)
+-- The hours that each of these replays published whole.
+select replay, hour from nats3.whole_hours(:replays::text[]) order by replay, hour;
 
 -- name: published_by(chunk)
 -- The result of a chunk in each replay, newest replay first.

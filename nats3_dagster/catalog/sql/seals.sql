@@ -35,23 +35,27 @@ blocked as (
         case when later is not null then nats3.hour_start(greatest(earlier, later, last)) end, '[]')), '{}') as hours
     from touched
 ),
-has as (
-    select hour, max(revision) as revision, sum(chunks) as chunks
-    from nats3.hour where archive_id = :archive and hour between :first_hour and :last_hour group by hour
-),
-sealed as (
-    select distinct on (hour) hour, revision, chunks, losses
-    from nats3.seal where archive_id = :archive and hour between :first_hour and :last_hour
-    order by hour, number desc
-),
+-- The hours that are not known to be as they were sealed.
 wanted as (
-    select h as begins, to_char(h, 'YYYY-MM-DD-HH24:00') collate "C" as hour
-    from generate_series(to_timestamp(:first_hour, 'YYYY-MM-DD-HH24:00'), to_timestamp(:last_hour, 'YYYY-MM-DD-HH24:00'),
-                         interval '1 hour') as h
+    select to_timestamp(n * 3600::bigint) as begins, nats3.hour_at(n) as hour
+    from unnest(int4multirange(nats3.hour_range(:first_hour, :last_hour))
+                - coalesce((select sealed from nats3.archive_hours where archive_id = :archive), '{}')) r
+    cross join generate_series(lower(r), upper(r) - 1) n
+),
+lost as (
+    select hour, sequences from nats3.losses(:archive, (select min(hour) from wanted), (select max(hour) from wanted))
 )
 select wanted.hour
-from wanted left join has using (hour) left join sealed using (hour)
-left join nats3.losses(:archive, :first_hour, :last_hour) lost using (hour)
+from wanted
+left join lateral (
+    select max(h.revision) as revision, sum(h.chunks) as chunks from nats3.hour h
+    where h.archive_id = :archive and h.hour = wanted.hour
+) has on true
+left join lateral (
+    select s.revision, s.chunks, s.losses from nats3.seal s where s.archive_id = :archive and s.hour = wanted.hour
+    order by s.number desc limit 1
+) sealed on true
+left join lost using (hour)
 where not wanted.begins <@ (select hours from blocked)
   and (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0))
       is distinct from (sealed.revision, sealed.chunks, sealed.losses)
@@ -74,7 +78,7 @@ with own as (
         select incarnation_id, first_seq, last_seq from nats3.hour where archive_id = :archive and hour = :hour
         union all
         select incarnation_id, lower(seqs), upper(seqs) - 1 from nats3.gap
-        where archive_id = :archive and first_hour <= :hour and last_hour >= :hour
+        where archive_id = :archive and first_hour is not null and hours @> nats3.hour_number(:hour)
     ) ranges
     group by incarnation_id
 )
@@ -113,9 +117,9 @@ join nats3.incarnation i on i.id = o.incarnation_id
 where i.stream = :stream and i.created_ns = :created_ns
 order by lower(o.seqs);
 
--- name: lock_removals_shared()
--- Makes claims of objects wait until the transaction ends (see lock_removals).
-select pg_advisory_xact_lock_shared(hashtextextended('nats3.removal', 0));
+-- name: lock_removals_shared(bucket)
+-- Makes claims of objects of the bucket wait until the transaction ends (see lock_removals).
+select pg_advisory_xact_lock_shared(hashtextextended('nats3.removal.' || :bucket, 0));
 
 -- name: object_claimed(bucket, key)
 -- True if the object is being removed from the store.

@@ -92,18 +92,19 @@ def sweep(
     ] = "7d",  # pyright: ignore[reportArgumentType]
     output: Output = Format.table,
 ) -> None:
-    """Remove objects of deleted chunks once the grace period is over (delete_grace).
-    Dagster's sweep_sensor does it by itself."""
+    """Remove objects of deleted chunks once the grace period is over (delete_grace), and rows of the catalog that
+    nothing has needed for long (history_keep). Dagster's sweep_sensor does it by itself."""
     with Workspace(Settings.load()) as workspace:
         swept = removal.sweepable(workspace) if dry_run else removal.sweep(workspace)
+        rows = 0 if dry_run else removal.clean(workspace)
         found: list[removal.OrphanObject] | None = None
         if orphans:
             # It imports pyarrow, 0.2 s.
             from nats3_dagster.archive.recovery.orphan_sweep import sweep_each
 
             found = sweep_each(workspace, older_than, dry_run=dry_run)
-    document = SweptObjects.of(swept, workspace.settings.delete_grace, found, dry_run=dry_run)
-    lines: dict[str, object] = {"objects removed": swept.objects, "stored": Size(swept.bytes)}
+    document = SweptObjects.of(swept, workspace.settings.delete_grace, rows, found, dry_run=dry_run)
+    lines: dict[str, object] = {"objects removed": swept.objects, "stored": Size(swept.bytes), "rows forgotten": rows}
     for one in document.orphans or ():
         note(f"{one.archive}: {one.key}: {f'stays: {one.kept}' if one.kept else 'removed'}")
     if document.orphans is not None:

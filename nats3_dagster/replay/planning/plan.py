@@ -7,7 +7,8 @@ from typing import Any
 from nats3_dagster.archive.selected.extent import SelectedPart, extent
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, with_subjects
 from nats3_dagster.archive.selected.next_chunks import next_chunks
-from nats3_dagster.errors import ObjectMissing, OperatorError
+from nats3_dagster.archive.stored.presence import check_objects
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk, ReplaySpec, ReplayTarget, StreamState
@@ -148,17 +149,6 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
 def target_of(state: StreamState) -> ReplayTarget:
     """A stream that takes what the replay publishes from now on."""
     return ReplayTarget(state.incarnation, state.last_seq + 1)
-
-
-def check_objects(workspace: Workspace, chunks: Iterable[Chunk]) -> None:
-    """Every object is there with its size. Raises ObjectMissing or StoreError."""
-    for chunk in chunks:
-        head = workspace.bucket(chunk.meta.bucket).head(chunk.meta.key)
-        if head.size != chunk.meta.stored_bytes:
-            raise ObjectMissing(
-                f"{chunk.meta.key} has {head.size} bytes and not {chunk.meta.stored_bytes}",
-                "It was truncated or replaced: restore it from a copy, or capture the hour again",
-            )
 
 
 def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -> tuple[Chunk, ...]:

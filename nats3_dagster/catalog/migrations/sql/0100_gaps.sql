@@ -1,13 +1,5 @@
 -- Gaps: the hours that their messages may belong to, and how they yield to real messages.
 
-create function nats3.hour_of(ns bigint) returns text
-    language sql immutable strict parallel safe
-    return to_char(to_timestamp(ns / 1000000000) at time zone 'UTC', 'YYYY-MM-DD-HH24:00') collate "C";
-
-create function nats3.hour_start(hour text) returns timestamptz
-    language sql immutable strict parallel safe
-    return to_timestamp(hour || '+00', 'YYYY-MM-DD-HH24:MITZH');
-
 -- Sequences of each hour from first to last that were lost, or retired; a loss counts in each hour it may belong to.
 create function nats3.losses(archive bigint, first text, last text) returns table (hour text, sequences bigint)
     language sql stable
@@ -16,8 +8,8 @@ create function nats3.losses(archive bigint, first text, last text) returns tabl
         from nats3.gap g
         cross join lateral generate_series(nats3.hour_start(greatest(g.first_hour, first)),
                                            nats3.hour_start(least(g.last_hour, last)), interval '1 hour') as h
-        where g.archive_id = archive and g.first_hour <= coalesce(last, g.first_hour)
-          and g.last_hour >= coalesce(first, g.last_hour)
+        where g.archive_id = archive and g.first_hour is not null
+          and g.hours && int4range(nats3.hour_number(first), nats3.hour_number(last), '[]')
         group by 1;
     end;
 
@@ -46,25 +38,18 @@ create function nats3.valid_seals(archive bigint, first text, last text)
 
 -- The hours from first to last of which chunks were deleted after a replay, with those chunks and their messages, the chunks
 -- that the hour has with them, and when the newest of these was committed. A chunk that was replaced before the
--- deletion is none of them, nor is one whose messages were captured again since.
+-- deletion is none of them, nor is one whose messages were captured again since: there is no gap of it.
 create function nats3.retired_hours(archive bigint, first text, last text)
     returns table (hour text, chunks bigint, messages bigint, total bigint, newest timestamptz)
     language sql stable
     begin atomic
         with retired as (
-            select c.hour, count(*) as chunks, sum(c.messages)::bigint as messages, max(c.committed_at) as newest
-            from nats3.chunk c
-            where c.archive_id = archive and c.deleted_at is not null
-              and c.hour between coalesce(first, '') and coalesce(last, '9999')
-              and exists (
-                  select 1 from nats3.gap g
-                  where g.archive_id = archive and g.incarnation_id = c.incarnation_id and g.seqs && c.seqs
-                    and g.reason = 'retired')
-              and not exists (
-                  select 1 from nats3.chunk later
-                  where later.archive_id = archive and later.incarnation_id = c.incarnation_id and later.seqs && c.seqs
-                    and later.deleted_at is not null and later.retired_revision > c.retired_revision)
-            group by c.hour
+            select g.first_hour as hour, sum(g.chunks)::bigint as chunks, sum(g.messages)::bigint as messages,
+                   max(g.newest_at) as newest
+            from nats3.gap g
+            where g.archive_id = archive and g.reason = 'retired' and g.messages is not null
+              and g.hours && int4range(nats3.hour_number(first), nats3.hour_number(last), '[]')
+            group by g.first_hour
         )
         select r.hour, r.chunks, r.messages, r.chunks + l.chunks, greatest(r.newest, l.newest)
         from retired r cross join lateral (
@@ -161,10 +146,14 @@ create function nats3.touch_hours(archive bigint, incarnation bigint, gaps nats3
         union
         select h.hour from unnest(gaps) g join nats3.hour h on h.hour between g.first_hour and g.last_hour
         where h.archive_id = archive and h.incarnation_id = incarnation
+    ),
+    changed as (
+        update nats3.hour h set revision = (select revision from nats3.archive where id = $1)
+        -- An array, by which the index is used: a join would read all hours of the archive.
+        where h.archive_id = archive and h.incarnation_id = incarnation and h.hour = any(array(select hour from touched))
+        returning h.hour
     )
-    update nats3.hour h set revision = (select revision from nats3.archive where id = $1)
-    -- An array, by which the index is used: a join would read all hours of the archive.
-    where h.archive_id = archive and h.incarnation_id = incarnation and h.hour = any(array(select hour from touched))
+    select nats3.unseal(archive, range_agg(nats3.hour_range(hour, hour))) from changed having count(*) > 0
 $$;
 
 -- Take out of gaps what chunks hold that are being added: a real message is worth more than a reason why it is not there.
@@ -190,6 +179,10 @@ begin
         return;
     end if;
     update nats3.coverage set covered = covered - freed where archive_id = archive and incarnation_id = incarnation;
+    update nats3.gap_sum s set sequences = s.sequences - o.sequences
+    from (select reason, sum(nats3.size(seqs))::bigint as sequences from unnest(old) group by reason) o
+    where s.archive_id = archive and s.incarnation_id = incarnation and s.reason = o.reason;
+    perform nats3.unseal(archive, range_agg(hours)) from unnest(old) where first_hour is not null having count(*) > 0;
     insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id, recorded_at, after_ns, before_ns,
                            first_hour, last_hour)
     select archive, incarnation, rest, o.reason, o.dagster_run_id, o.recorded_at, o.after_ns, o.before_ns, o.first_hour,

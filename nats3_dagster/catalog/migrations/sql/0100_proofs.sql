@@ -23,9 +23,22 @@ create trigger chunk_retired_once before update of deleted_at, retired_revision 
 create trigger chunk_live_kept before delete on nats3.chunk for each row
     when (old.deleted_at is null) execute function nats3.refuse();
 -- Only triggers change gaps: nats3.yield_gaps does.
-create trigger gap_immutable before update or delete on nats3.gap for each row
-    when (pg_trigger_depth() = 0) execute function nats3.refuse();
-create trigger seal_immutable before update or delete on nats3.seal for each row execute function nats3.refuse();
+create trigger gap_immutable before update of archive_id, incarnation_id, reason, first_hour, last_hour or delete on nats3.gap
+    for each row when (pg_trigger_depth() = 0 and old.reason <> 'retired') execute function nats3.refuse();
+create trigger seal_immutable before update of id, archive_id, hour, number, revision, chunks, losses, messages, gaps, bucket,
+    key, sha256, stored_bytes, dagster_run_id, sealed_at
+    on nats3.seal for each row execute function nats3.refuse();
+create function nats3.seal_kept() returns trigger language plpgsql as $$
+begin
+    if old.superseded_at is null and exists (select from nats3.archive where id = old.archive_id and deleted_at is null) then
+        raise exception using
+            errcode = 'integrity_constraint_violation', constraint = tg_name,
+            message = 'delete of nats3.seal is refused: it is the newest one of its hour';
+    end if;
+    return old;
+end
+$$;
+create trigger seal_kept before delete on nats3.seal for each row execute function nats3.seal_kept();
 
 create function nats3.touch_archives(ids bigint[]) returns void language plpgsql as $$
 declare
@@ -74,9 +87,10 @@ declare
 begin
     perform nats3.touch_archives(array(select distinct archive_id from added));
 
-    -- An object that is being deleted must not come back into the catalog. Commits hold this lock shared, claims hold it
-    -- alone (removals.sql), so that neither misses the other.
-    perform pg_advisory_xact_lock_shared(hashtextextended('nats3.removal', 0));
+    -- An object that is being deleted must not come back into the catalog. Commits hold the lock of the bucket shared,
+    -- claims hold it alone (removals.sql), so that neither misses the other.
+    perform pg_advisory_xact_lock_shared(hashtextextended('nats3.removal.' || b.bucket, 0))
+    from (select distinct bucket from added order by 1) b;
     select r.key into kept
     from added a join nats3.removal r using (bucket, key) where r.removed_at is null limit 1;
     if found then
@@ -87,6 +101,13 @@ begin
     perform nats3.yield_gaps(archive_id, incarnation_id, range_agg(seqs)) from added
     group by archive_id, incarnation_id;
     perform nats3.cover(archive_id, incarnation_id, range_agg(seqs)) from added group by archive_id, incarnation_id;
+
+    insert into nats3.archive_hours as k (archive_id, hours)
+    select a.archive_id, count(*) from (select distinct archive_id, hour from added) a
+    where not exists (select from nats3.hour h where h.archive_id = a.archive_id and h.hour = a.hour)
+    group by a.archive_id
+    on conflict (archive_id) do update set hours = k.hours + excluded.hours;
+    perform nats3.unseal(archive_id, range_agg(nats3.hour_range(hour, hour))) from added group by archive_id;
 
     insert into nats3.hour as h (archive_id, incarnation_id, hour, chunks, messages, absent, payload_bytes, stored_bytes,
                                  first_seq, last_seq, first_ns, last_ns, expired, superseded, ttl, superseded_or_ttl,
@@ -146,6 +167,11 @@ begin
     -- What was retired belonged to the hour that had it, which changes by itself.
     perform nats3.touch_hours(archive_id, incarnation_id, array_agg(g)) from nats3.gap g
     where id in (select id from added) and reason <> 'retired' group by archive_id, incarnation_id;
+    perform nats3.unseal(archive_id, range_agg(hours)) from added where first_hour is not null group by archive_id;
+    insert into nats3.gap_sum as s (archive_id, incarnation_id, reason, sequences)
+    select archive_id, incarnation_id, reason, sum(nats3.size(seqs)) from added group by 1, 2, 3 order by 1, 2, 3
+    on conflict (archive_id, incarnation_id, reason) do update set sequences = s.sequences + excluded.sequences;
+    perform nats3.join_gaps(array(select id from added));
     return null;
 end
 $$;
@@ -181,6 +207,15 @@ begin
     join nats3.archive on archive.id = c.archive_id
     where c.deleted_at is null
     group by c.archive_id, c.incarnation_id, c.hour;
+
+    perform nats3.unseal(archive_id, range_agg(nats3.hour_range(hour, hour))) from retired group by archive_id;
+    update nats3.archive_hours k set hours = k.hours - n.hours
+    from (
+        select archive_id, count(*) as hours from (select distinct archive_id, hour from retired) r
+        where not exists (select from nats3.hour h where h.archive_id = r.archive_id and h.hour = r.hour)
+        group by archive_id
+    ) n
+    where k.archive_id = n.archive_id;
 
     update nats3.coverage c set
         covered = c.covered - n.ranges,

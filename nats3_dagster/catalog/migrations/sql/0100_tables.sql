@@ -13,6 +13,22 @@ create function nats3.size(integer[]) returns bigint
     language sql immutable strict parallel safe
     return (select coalesce(sum(n), 0)::bigint from unnest($1) n);
 
+create function nats3.hour_of(ns bigint) returns text
+    language sql immutable strict parallel safe
+    return to_char(to_timestamp(ns / 1000000000) at time zone 'UTC', 'YYYY-MM-DD-HH24:00') collate "C";
+
+create function nats3.hour_start(hour text) returns timestamptz
+    language sql immutable strict parallel safe
+    return to_timestamp(hour || '+00', 'YYYY-MM-DD-HH24:MITZH');
+
+-- The hours since 1970 at the begin of an hour, and the hour of such a number.
+create function nats3.hour_number(hour text) returns integer
+    language sql immutable strict parallel safe
+    return (extract(epoch from nats3.hour_start(hour))::bigint / 3600)::integer;
+create function nats3.hour_at(number integer) returns text
+    language sql immutable strict parallel safe
+    return nats3.hour_of(number * 3600000000000);
+
 -- One life of a stream, with the state last seen.
 create table nats3.incarnation (
     id          bigint generated always as identity primary key,
@@ -187,6 +203,7 @@ create index chunk_reach on nats3.chunk using gist (archive_id, incarnation_id, 
     where deleted_at is null;
 create index chunk_dead on nats3.chunk (archive_id, id) where deleted_at is not null;
 create index chunk_retired on nats3.chunk (archive_id, retired_revision) where deleted_at is not null;
+create index chunk_old on nats3.chunk (deleted_at) where deleted_at is not null;
 create index chunk_dead_hour on nats3.chunk (archive_id, hour) where deleted_at is not null;
 create index chunk_dead_object on nats3.chunk (bucket, key) where deleted_at is not null;
 -- What was once in a chunk is of that chunk's hour.
@@ -251,7 +268,7 @@ create function nats3.may_have(blocks bytea, place bigint, bits integer[]) retur
              unnest(bits) as bit
     );
 
--- What no chunk holds, and why: one row for each contiguous range. A gap has no messages, so it has no hour by itself: its
+-- What no chunk holds, and why: one row for each contiguous range of one reason, and of the same hours and times. A gap has no messages, so it has no hour by itself: its
 -- hours lie between those of its neighbours (gaps.sql).
 create table nats3.gap (
     id             bigint generated always as identity primary key,
@@ -268,8 +285,19 @@ create table nats3.gap (
     -- The same as hours. They are one hour where it is known, as it is of a chunk that was retired.
     first_hour     text collate "C",
     last_hour      text collate "C",
+    -- The same as numbers of hours.
+    hours          int4range generated always as (
+        int4range(nats3.hour_number(first_hour), nats3.hour_number(last_hour), '[]')) stored,
     dagster_run_id text,
     recorded_at    timestamptz not null default now(),
+    -- Of the chunks that were retired, null for any other reason: their messages, how many they are, when the newest one
+    -- was committed, and the replay that published them before, if one did.
+    messages       bigint,
+    chunks         bigint,
+    newest_at      timestamptz,
+    replay_id      text collate "C",
+    -- Whether it was joined with its neighbours (cleaning.sql).
+    is_joined      boolean not null default false,
     foreign key (archive_id, incarnation_id) references nats3.coverage,
     constraint gap_seqs_proper check (coalesce(lower(seqs) >= 1, false) and not upper_inf(seqs)),
     constraint gap_hours_ordered check (
@@ -277,7 +305,9 @@ create table nats3.gap (
     constraint gap_no_overlap exclude using gist (archive_id with =, incarnation_id with =, seqs with &&)
 );
 create index gap_order on nats3.gap (archive_id, incarnation_id, lower(seqs));
-create index gap_hours on nats3.gap (archive_id, first_hour) where first_hour is not null;
+create index gap_hours on nats3.gap using gist (archive_id, hours) where first_hour is not null;
+create index gap_retired on nats3.gap (archive_id, incarnation_id, lower(seqs)) where reason = 'retired';
+create index gap_unjoined on nats3.gap (recorded_at) where reason = 'retired' and not is_joined;
 
 -- Live chunks summed by hour, kept by triggers: a listing of a year's hours must not read a million chunks.
 create table nats3.hour (
@@ -329,9 +359,12 @@ create table nats3.seal (
     stored_bytes   bigint not null check (stored_bytes > 0),
     dagster_run_id text,
     sealed_at      timestamptz not null default now(),
+    -- When the hour was sealed again; null for its newest seal.
+    superseded_at  timestamptz,
     constraint seal_once unique (archive_id, hour, number)
 );
 create index seal_object on nats3.seal (bucket, key);
+create index seal_superseded on nats3.seal (superseded_at) where superseded_at is not null;
 -- A sensor asks every few seconds for the newest seal of each archive.
 create index seal_newest on nats3.seal (archive_id, id);
 
@@ -405,6 +438,7 @@ create table nats3.removal (
     removed_at timestamptz,
     primary key (bucket, key)
 );
+create index removal_removed on nats3.removal (removed_at) where removed_at is not null;
 
 create table nats3.replay (
     id             text collate "C" primary key check (id ~ '^[0-9a-f]{16}$'),
@@ -443,11 +477,15 @@ create table nats3.replay (
     launched_at    timestamptz default now(),
     -- Whether what was started last has begun. It has the lock of its launch from then on until it ends.
     launch_begun   boolean not null default false,
+    -- When its chunks and attempts were forgotten, long after its end; and the hours that it had published whole.
+    folded_at      timestamptz,
+    whole_hours    text[] collate "C" not null default '{}',
     updated_at     timestamptz not null default now(),
     constraint replay_complete check (chunks_done <= chunks and (state <> 'succeeded' or chunks_done = chunks))
 );
 create index replay_archive on nats3.replay (archive_id, created_at);
 create index replay_newest on nats3.replay (created_at);
+create index replay_unfolded on nats3.replay (created_at) where folded_at is null;
 
 create function nats3.replay_updated() returns trigger language plpgsql as $$
 begin

@@ -26,10 +26,11 @@ create table nats3.total (
     -- captured_*: of the chunks that were committed, each time that one was. stored_bytes: of their objects. chunks: by
     -- size, see nats3.size_class. lost: sequences by reason, each time that a chunk or a gap recorded them. seals and
     -- seal_bytes: manifests. captures: that completed; failures: by kind. published_messages: of replays, as they are
-    -- reported. published_bytes, fetched_*: of the chunks that replays have done.
+    -- reported. published_bytes, fetched_*: of the chunks that replays have done. attempts: of replays that were folded,
+    -- by how they ended.
     what       text collate "C" not null check (what in (
         'captured_messages', 'captured_bytes', 'stored_bytes', 'chunks', 'lost', 'seals', 'seal_bytes', 'captures',
-        'failures', 'published_messages', 'published_bytes', 'fetched_objects', 'fetched_bytes')),
+        'failures', 'published_messages', 'published_bytes', 'fetched_objects', 'fetched_bytes', 'attempts')),
     label      text collate "C" not null,
     value      bigint not null check (value >= 0),
     primary key (archive_id, what, label)

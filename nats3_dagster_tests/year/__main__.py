@@ -1,0 +1,85 @@
+"""A catalog of years, and what commands, ticks, scrapes and plans cost beside it.
+
+    python -m nats3_dagster_tests.year [--part 10] [--only plan,tick]
+
+`--part 10` fills a tenth of it. Fails if a goal is missed that was met before (docs/performance.md).
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+from nats3_dagster.objects import create_bucket
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.bench import servers
+from nats3_dagster_tests.support.wire import Wire
+from nats3_dagster_tests.year.fill import Size, create_archives, fill
+from nats3_dagster_tests.year.rows import ROWS, Row
+
+_SIZES = """
+select relname, n_live_tup, pg_total_relation_size(relid) from pg_stat_user_tables
+where schemaname = 'nats3' order by 3 desc limit 8"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make year")
+    parser.add_argument("--part", type=int, default=1, help="fill this part of it")
+    parser.add_argument("--only", default="", help="rows that begin with one of these words")
+    arguments = parser.parse_args()
+    size, console = Size.part(arguments.part), Console(width=120)
+    with servers.running(nats=True) as running:
+        assert running.nats
+        create_bucket(running.settings.store, servers.BUCKET)
+        began = time.monotonic()
+        with Workspace(running.settings) as workspace, Wire(running.nats.url) as wire:
+            archives = create_archives(workspace, wire, servers.BUCKET, size)
+            fill(running.settings.postgres, archives, size, servers.BUCKET)
+        console.print(f"Filled in {time.monotonic() - began:.0f} s: {size}")
+        _print_sizes(console, running.settings.postgres)
+        words = tuple(arguments.only.split(","))
+        table = Table("", "ms", "goal", "peak MB", "goal ")
+        missed: list[str] = []
+        for name, row in ROWS.items():
+            if name.startswith(words):
+                seconds, peak = _measured(name)
+                missed += [name] if _is_missed(row, seconds, peak) else []
+                table.add_row(name, f"{seconds * 1000:,.0f}", _goal(row.goal_ms), f"{peak:,.0f}", _goal(row.goal_mb))
+        console.print(table)
+    if missed:
+        console.print(f"Missed: {', '.join(missed)}")
+    sys.exit(1 if missed else 0)
+
+
+def _measured(name: str) -> tuple[float, float]:
+    done = subprocess.run(
+        [sys.executable, "-m", "nats3_dagster_tests.year.one", name], stdout=subprocess.PIPE, check=True
+    )
+    seconds, peak = json.loads(done.stdout.splitlines()[-1])
+    return seconds, peak
+
+
+def _is_missed(row: Row, seconds: float, peak: float) -> bool:
+    slow = row.goal_ms is not None and seconds * 1000 > row.goal_ms
+    return slow or (row.goal_mb is not None and peak > row.goal_mb)
+
+
+def _goal(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _print_sizes(console: Console, postgres: str) -> None:
+    with psycopg.connect(postgres) as connection:
+        table = Table("table", "rows", "MB", "bytes a row")
+        for name, rows, size in connection.execute(_SIZES).fetchall():
+            table.add_row(name, f"{rows:,}", f"{size / 1e6:,.0f}", f"{size / max(rows, 1):,.0f}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What is measured against a year: a call for each row, and its goal."""
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dagster import DagsterInstance, SensorEvaluationContext, build_sensor_context
+
+from nats3_dagster.archive.proof.verify import find_holes, sample_chunks
+from nats3_dagster.archive.selected.extent import extent
+from nats3_dagster.archive.selected.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.cli.main import main
+from nats3_dagster.defs import sensors
+from nats3_dagster.defs.catalog_sensor import catalog_sensor
+from nats3_dagster.defs.cursor import ArchiveCursor, write
+from nats3_dagster.defs.keys import PROJECT
+from nats3_dagster.defs.tick import Reconciled, Tick
+from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
+from nats3_dagster.model import Selection
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.year.fill import last_hour
+
+Call = Callable[[Workspace], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is measured. The goals are those of the whole year on two cores."""
+
+    call: Call
+    # None where no goal is set.
+    goal_ms: int | None = None
+    goal_mb: int | None = None
+    # How often it is called; the least of them counts.
+    times: int = 3
+
+
+def _plan(name: str, hours: int | None, subjects: tuple[str, ...] = ()) -> Call:
+    """Reads of the catalog what a plan of the newest hours needs; without hours, of all."""
+
+    def plan(workspace: Workspace) -> None:
+        archive = workspace.catalog.archives.get(name)
+        end = hour_start(last_hour()) + HOUR_NS
+        since = None if hours is None else end - hours * HOUR_NS
+        selection = Selection(from_ns=since, to_ns=None if since is None else end, subjects=subjects)
+        chunks = chunks_of(workspace, archive, selection)
+        assert not uncovered(workspace, archive, selection, chunks)
+        taken = with_subjects(workspace, chunks, selection)
+        assert sum(part.messages for part in extent(workspace, taken, selection))
+
+    return plan
+
+
+def _command(*words: str) -> Call:
+    def run(_: Workspace) -> None:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            status = main(list(words))
+        assert status in (0, 1), out.getvalue()
+
+    return run
+
+
+@contextmanager
+def _context(cursor: str | None = None) -> Iterator[SensorEvaluationContext]:
+    with DagsterInstance.ephemeral() as instance:
+        yield build_sensor_context(instance=instance, cursor=cursor)
+
+
+def _capture_tick(workspace: Workspace) -> None:
+    archive = workspace.catalog.archives.get("long")
+    with _context() as context:
+        sensors._evaluate_capture(context, PROJECT, workspace, archive, "2020-01-01-00:00")
+
+
+def _seal_tick(name: str) -> Call:
+    def tick(workspace: Workspace) -> None:
+        with _context() as context:
+            sensors._evaluate_seal(context, PROJECT, workspace.settings, name, "2020-01-01-00:00")
+
+    return tick
+
+
+def _catalog_tick(workspace: Workspace) -> None:
+    """Dagster has heard of everything."""
+    hour = hour_of(time.time_ns())
+    heard = {
+        v.archive.id: ArchiveCursor(v.revision, v.seals, v.replays, v.exports, hour, 0, 0, 0, 0)
+        for v in workspace.catalog.archives.versions()
+    }
+    with _context(write(heard)) as context:
+        sensor: Any = catalog_sensor()
+        sensor(context)
+
+
+def _moved_tick(workspace: Workspace) -> None:
+    """What a tick reads of the catalog for an archive that changed."""
+    archive = workspace.catalog.archives.get("many")
+    with DagsterInstance.ephemeral() as instance:
+        tick = Tick(instance, workspace, PROJECT, [archive], Reconciled(), None, {})  # type: ignore[arg-type]
+        tick.seals_of(archive)
+        tick.revisions_of(archive)
+
+
+def _sweep_tick(_: Workspace) -> None:
+    with _context() as context:
+        sensor: Any = sensors.sweep_sensor()
+        sensor(context)
+
+
+def _scrape(path: str) -> Call:
+    def get(workspace: Workspace) -> None:
+        # Here, because it takes a second to load.
+        from fastapi.testclient import TestClient
+
+        from nats3_dagster.api.app import create_app
+
+        if workspace.settings not in _clients:
+            _clients[workspace.settings] = TestClient(create_app(workspace.settings))
+        assert _clients[workspace.settings].get(path).status_code == 200
+
+    return get
+
+
+_clients: dict[Settings, Any] = {}
+
+
+def _check(name: str) -> Call:
+    def check(workspace: Workspace) -> None:
+        archive = workspace.catalog.archives.get(name)
+        find_holes(workspace, archive)
+        sample_chunks(workspace, archive, 5)
+
+    return check
+
+
+# By what a person calls them.
+ROWS: dict[str, Row] = {
+    "tick: capture": Row(_capture_tick, 50),
+    "tick: seal, after a capture": Row(_seal_tick("long"), 200),
+    "tick: seal, 10,000 hours": Row(_seal_tick("many"), 200),
+    "tick: catalog, nothing new": Row(_catalog_tick, 50),
+    "tick: catalog, an archive moved": Row(_moved_tick, 200),
+    "tick: sweep": Row(_sweep_tick, 50),
+    "/metrics": Row(_scrape("/metrics"), 300),
+    "/store/jobs": Row(_scrape("/store/jobs")),
+    "store list": Row(_command("store", "list")),
+    "store get long": Row(_command("store", "get", "long")),
+    "store get quiet": Row(_command("store", "get", "quiet")),
+    "doctor": Row(_command("doctor"), times=1),
+    "check: long": Row(_check("long"), 2000, 300),
+    "check: busy": Row(_check("busy"), 2000, 300),
+    "check: quiet": Row(_check("quiet"), 2000, 300),
+    "plan: an hour": Row(_plan("long", 1), 300, 400),
+    "plan: a day": Row(_plan("long", 24), None, 400),
+    "plan: a week": Row(_plan("long", 168), None, 400),
+    "plan: everything": Row(_plan("long", None), 5000, 400, times=1),
+    "plan: an hour of 10,000 subjects": Row(_plan("busy", 1), 300, 400),
+    "plan: everything of 10,000 subjects": Row(_plan("busy", None), 5000, 400, times=1),
+    "plan: one of 10,000 subjects": Row(_plan("busy", 24, ("busy.77",)), None, 400),
+}
