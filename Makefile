@@ -1,6 +1,6 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
-.PHONY: help setup setup-user demo test test-quick spark-versions bench latency check dev lock clean faults
+.PHONY: help setup setup-user demo test test-quick spark-versions bench latency year check dev lock clean faults
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -19,6 +19,7 @@ help:
 	@echo "make spark-versions [VERSIONS=\"4.0 4.1\"]   the tests of Spark on each version of PySpark"
 	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
 	@echo "make latency [ARGS=...]  how old a message is when it is archived, by the daemon's real loop"
+	@echo "make year [N=... ONLY=...]   what everything costs beside an archive of years; N=10: a tenth of it"
 	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
 	@echo "make check               lint, types, layers, known holes of libraries"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
@@ -58,6 +59,9 @@ bench: setup
 
 latency: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.latency $(ARGS)
+
+year: setup
+	@$(RUN) $(BIN)/python -m nats3_dagster_tests.year $(if $(N),--part $(N)) $(if $(ONLY),--only $(ONLY))
 
 dev: setup-user
 	@$(RUN) $(BIN)/nats3 dev

@@ -1,7 +1,7 @@
 -- name: indexes()
 -- The indexes that are made again when the tables are full.
-select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
-from pg_index
+select c.relname as name, pg_get_indexdef(indexrelid) as definition
+from pg_index join pg_class c on c.oid = indexrelid
 where indrelid = any(array['nats3.chunk', 'nats3.chunk_subject', 'nats3.hour', 'nats3.seal']::regclass[])
   and not exists (select from pg_constraint where conindid = indexrelid and contype in ('p', 'u'));
 
@@ -75,7 +75,7 @@ insert into nats3.hour (archive_id, incarnation_id, hour, chunks, messages, abse
                         last_seq, first_ns, last_ns, revision)
 select archive_id, incarnation_id, hour, count(*), sum(messages), sum(absent), sum(payload_bytes), sum(stored_bytes),
        min(lower(seqs)), max(upper(seqs)) - 1, min(first_ns), max(last_ns), 1
-from nats3.chunk where archive_id = any(:archives::bigint[]) group by 1, 2, 3;
+from nats3.chunk where archive_id = any(:archives::bigint[]) and deleted_at is null group by 1, 2, 3;
 
 -- name: seal_hours(last_hour, before)
 -- A seal of each hour with messages, and of each hour without any from `before` on, of every archive.
