@@ -9,7 +9,7 @@ create function nats3.losses(archive bigint, first text, last text) returns tabl
         cross join lateral generate_series(nats3.hour_start(greatest(g.first_hour, first)),
                                            nats3.hour_start(least(g.last_hour, last)), interval '1 hour') as h
         where g.archive_id = archive and g.first_hour is not null
-          and g.hours && int4range(nats3.hour_number(first), nats3.hour_number(last), '[]')
+          and g.hours && nats3.hour_range(first, last)
         group by 1;
     end;
 
@@ -48,7 +48,7 @@ create function nats3.retired_hours(archive bigint, first text, last text)
                    max(g.newest_at) as newest
             from nats3.gap g
             where g.archive_id = archive and g.reason = 'retired' and g.messages is not null
-              and g.hours && int4range(nats3.hour_number(first), nats3.hour_number(last), '[]')
+              and g.hours && nats3.hour_range(first, last)
             group by g.first_hour
         )
         select r.hour, r.chunks, r.messages, r.chunks + l.chunks, greatest(r.newest, l.newest)

@@ -23,10 +23,6 @@ create table nats3.archive_hours (
     sealed_empty  bigint not null default 0 check (sealed_empty >= 0)
 );
 
-create function nats3.hour_range(first text, last text) returns int4range
-    language sql immutable strict parallel safe
-    return int4range(nats3.hour_number(first), nats3.hour_number(last), '[]');
-
 -- Takes hours that have changed out of the sealed ones.
 create function nats3.unseal(archive bigint, changed int4multirange) returns void language plpgsql as $$
 declare

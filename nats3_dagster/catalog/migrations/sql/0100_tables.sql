@@ -29,6 +29,12 @@ create function nats3.hour_at(number integer) returns text
     language sql immutable strict parallel safe
     return nats3.hour_of(number * 3600000000000);
 
+-- The hours from first to last as numbers: open where there is no bound, and empty where the last is before the first.
+create function nats3.hour_range(first text, last text) returns int4range
+    language sql immutable parallel safe
+    return case when first > last then 'empty'::int4range
+                else int4range(nats3.hour_number(first), nats3.hour_number(last), '[]') end;
+
 -- One life of a stream, with the state last seen.
 create table nats3.incarnation (
     id          bigint generated always as identity primary key,
@@ -286,8 +292,7 @@ create table nats3.gap (
     first_hour     text collate "C",
     last_hour      text collate "C",
     -- The same as numbers of hours.
-    hours          int4range generated always as (
-        int4range(nats3.hour_number(first_hour), nats3.hour_number(last_hour), '[]')) stored,
+    hours          int4range generated always as (nats3.hour_range(first_hour, last_hour)) stored,
     dagster_run_id text,
     recorded_at    timestamptz not null default now(),
     -- Of the chunks that were retired, null for any other reason: their messages, how many they are, when the newest one
