@@ -10,7 +10,7 @@ from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.fault_points import fault_point
 
-# Rows that a step looks at: at some 50 us each it holds no lock for long.
+# Rows that a step looks at: at some 50 microseconds each it holds no lock for long.
 AT_ONCE = 5_000
 # Replays that are folded by one call, each in a transaction of its own.
 REPLAYS_AT_ONCE = 50
@@ -27,7 +27,7 @@ _STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What one call did."""
+    """The work of one call."""
 
     # Replays that are kept without their chunks and attempts now.
     replays: int

@@ -77,7 +77,7 @@ def chunks_to_verify(workspace: Workspace, archive: Archive, hours: Sequence[str
 
 def sample_chunks(workspace: Workspace, archive: Archive, count: int) -> tuple[Iterable[Chunk], int]:
     """`count` chunks chosen at random, 0 for all, with all that the catalog keeps of each; and how many there are. They
-    are chosen by their sequences: a chunk with twice as many is met twice as often."""
+    are chosen by their sequences: a chunk with twice the number is met twice as often."""
     coverages = workspace.catalog.coverage.all(archive)
     total = sum(coverage.chunks for coverage in coverages)
     if not count or count >= total:
