@@ -28,7 +28,10 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "chunk": ("id", "dagster_run_id", "committed_at"),
     "chunk_subject": (),
     "chunk_bloom": (),
-    "gap": ("id", "dagster_run_id", "recorded_at"),
+    "archive_hours": (),
+    # A manifest says that sequences were retired, and not which chunks had them.
+    "gap": ("id", "dagster_run_id", "recorded_at", "messages", "chunks", "newest_at", "replay_id"),
+    "gap_sum": (),
     "hour": ("revision",),
     "seal": ("id", "revision", "dagster_run_id", "sealed_at"),
     # Only of what is there now.
@@ -106,6 +109,9 @@ def test_each_table_is_as_it_was_but_for_what_no_object_says(
     before["chunk"] = [row for row in before["chunk"] if not row["deleted_at"]]
     # In an hour without a seal a gap that is no loss is not known: the stream is asked again.
     assert before["gap"].pop()["reason"] == "deleted"
+    for row in (*before["seal"], *after["seal"]):
+        row["superseded_at"] = row["superseded_at"] is not None
+    before["gap_sum"] = [row for row in before["gap_sum"] if row["reason"] != "deleted"]
     (coverage,) = before["coverage"]
     coverage.update(covered="{[1,10101)}", frontier=10_100, last_seq=10_100)
     for name, unknown in UNKNOWN.items():
