@@ -1,9 +1,12 @@
 """The state of archives, as faces show it: what they hold, what an hour and a chunk are. Asked of the catalog alone."""
 
+import hashlib
+import json
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from nats3_dagster.archive.source.absence import lost_by_reason
 from nats3_dagster.errors import OperatorError, Unknown
@@ -65,6 +68,10 @@ class HourReport:
     chunks: tuple[Chunk, ...]
     # Beside its chunks: the hour may have losses without having chunks.
     gaps: tuple[PlacedGap, ...]
+    # The version of what it holds: see contents.
+    content: str
+    # Messages of the whole archive.
+    total: int
 
     @property
     def losses(self) -> int:
@@ -139,7 +146,21 @@ def hour(workspace: Workspace, archive: Archive, key: str) -> HourReport:
     catalog = workspace.catalog
     revision = max((h.revision for h in catalog.hours.select(archive, first=key, last=key)), default=0)
     gaps = tuple(gap for part in catalog.hours.parts(archive, key) for gap in part.gaps)
-    return HourReport(archive, key, revision, catalog.chunks.of_hour(archive, key), gaps)
+    chunks = catalog.chunks.of_hour(archive, key)
+    content = contents(workspace, archive, [key])[key]
+    total = sum(coverage.messages for coverage in catalog.coverage.all(archive))
+    return HourReport(archive, key, revision, chunks, gaps, content, total)
+
+
+def contents(workspace: Workspace, archive: Archive, keys: Collection[str]) -> dict[str, str]:
+    """Returns for each hour the version of what it holds: 16 hex digits that change with its messages and its losses,
+    and with nothing else. Chunks that are cut, stored or written differently do not change it; nor does what was
+    deleted or not selected."""
+    found: dict[str, list[Any]] = {key: [] for key in keys}
+    for row in workspace.catalog.hours.contents(archive, keys):
+        found[row.hour].append([*astuple(row)[1:-1], json.loads(row.lost)])
+    texts = {key: json.dumps(rows, sort_keys=True) for key, rows in found.items()}
+    return {key: hashlib.sha256(text.encode()).hexdigest()[:16] for key, text in texts.items()}
 
 
 def seals(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> tuple[Seal, ...]:

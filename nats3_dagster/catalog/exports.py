@@ -60,6 +60,7 @@ class ExportHourRow:
     dropped: int | None
     undecoded: int | None
     bytes: int | None
+    content: str | None
     manifest: str | None
     made_at: datetime | None
     error_kind: str | None

@@ -1,12 +1,23 @@
 """Hours: the sums of the live chunks of each hour. Triggers keep them; no chunk is read."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.rows import lost_by_reason
 from nats3_dagster.catalog.statements import Statements
-from nats3_dagster.model import Archive, HourPart, HourSummary, Incarnation, OtherHour, PlacedGap, Reason, SeqRange
+from nats3_dagster.model import (
+    LOST_IN_CHUNKS,
+    Archive,
+    HourPart,
+    HourSummary,
+    Incarnation,
+    OtherHour,
+    PlacedGap,
+    Reason,
+    SeqRange,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,6 +127,25 @@ class BesideRow:
     after: int | None
 
 
+@dataclass(slots=True, kw_only=True)
+class ContentRow:
+    """What an hour holds of one incarnation: units as in HourSummary."""
+
+    hour: str
+    stream: str
+    created_ns: int
+    messages: int
+    payload_bytes: int
+    # Of one message, at most.
+    largest_bytes: int
+    first_ns: int
+    last_ns: int
+    # SHA-256 in hex of the sequences of the messages; None where the catalog does not know them.
+    seqs: str | None
+    # Missing sequences by reason: an object in JSON.
+    lost: str
+
+
 class Hours:
     """List hours, and what each accounts for."""
 
@@ -190,6 +220,13 @@ class Hours:
         """A number that grows with every change of the archive's chunks and gaps."""
         with self._session.reading() as sql:
             return sql.value(int, "revision", archive=archive.id)
+
+    def contents(self, archive: Archive, hours: Collection[str]) -> list[ContentRow]:
+        """What the hours hold, a row for each hour and incarnation, oldest first; none for an hour without messages and
+        losses. How the messages are cut into chunks changes nothing here."""
+        chosen = {"archive": archive.id, "hours": sorted(hours), "losses": [*LOST_IN_CHUNKS]}
+        with self._session.reading() as sql:
+            return sql.rows(ContentRow, "hour_contents", **chosen)
 
     def parts(self, archive: Archive, hour: str) -> tuple[HourPart, ...]:
         """Returns the hour's contents besides its chunks: a part for each incarnation that has chunks or losses in it,

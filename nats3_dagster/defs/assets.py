@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dagster import (
+    AssetCheckEvaluation,
     AssetDep,
     AssetExecutionContext,
     AssetMaterialization,
@@ -23,18 +24,20 @@ from dagster import (
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.archive.health.dagster_health import CAPTURE_POOL, REPLAY_POOL
 from nats3_dagster.defs.backoff import note_failed_hours
-from nats3_dagster.defs.events import event_of, seal_events
+from nats3_dagster.defs.checks import captured_checks
+from nats3_dagster.defs.columns import COLUMNS
+from nats3_dagster.defs.events import chunks_now, is_alone, results_of, seal_events
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import Naming
-from nats3_dagster.defs.marks import split
-from nats3_dagster.defs.metadata import COLUMNS, Metadata, archive_metadata
+from nats3_dagster.defs.metadata import archive_metadata
 from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
-from nats3_dagster.defs.platform import CHUNKS, REPLAY, SEALED, STREAM, Platform
+from nats3_dagster.defs.platform import CHUNKS, REPLAY, SEALED, STREAM, AssetArguments, Platform
+from nats3_dagster.defs.policies import kept_fresh
 from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema
 from nats3_dagster.defs.runs import capture_hours, log_failures, observe_stream
-from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_SEAL
+from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_CHECKS, STOPPED_SEAL
 from nats3_dagster.model import ArchiveSpec, Declaration
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -42,6 +45,8 @@ from nats3_dagster.workspace import Workspace
 # Enqueueing a run costs about a second, and its JVM five: a backfill of a year is 37 runs. The view of a backfill shows
 # what ended runs captured.
 CAPTURE_HOURS = 240
+# Where Dagster reads the kind of storage of an asset.
+STORAGE_TAG = "dagster/storage_kind"
 
 
 def stream_asset(naming: Naming, platform: Platform, stream: str) -> AssetSpec:
@@ -71,6 +76,7 @@ def chunks_asset(
         deps=[AssetDep(naming.stream_key(spec.stream))],
         partitions_def=hours,
         backfill_policy=BackfillPolicy.multi_run(CAPTURE_HOURS),
+        output_required=False,
         description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). Green are the "
         "covered hours: those with messages, and those proven to have none. "
         + (
@@ -79,7 +85,7 @@ def chunks_asset(
             else "Materializing an hour captures what is missing from the archive; materializing it again adds nothing."
         ),
         metadata={**archive_metadata(spec), "dagster/column_schema": COLUMNS},
-        **platform.of(CHUNKS, name, group=name, kinds={"nats", "pyspark", "parquet"}, pool=CAPTURE_POOL, in_store=True),
+        **_of_hours(platform, CHUNKS, spec, {"nats", "pyspark", "parquet"}, pool=CAPTURE_POOL),
     )
     def chunks(
         context: AssetExecutionContext,
@@ -87,10 +93,10 @@ def chunks_asset(
         nats3_settings: ResourceParam[Settings],
         nats3_s3: ResourceParam[Any],
         nats3_spark: ResourceParam[Any],
-    ) -> Iterator[MaterializeResult | AssetMaterialization]:
+    ) -> Iterator[MaterializeResult | AssetMaterialization | AssetCheckEvaluation]:
         from nats3_dagster.archive.declared.declaration import ensure_declared
 
-        captured: dict[str, Metadata] = {}
+        captured: list[AssetMaterialization] = []
         try:
             with step_failures(context, naming, STOPPED_CAPTURE):
                 hours_to_capture = hours_of_run(context, hours, name)
@@ -102,22 +108,21 @@ def chunks_asset(
                 earlier = earlier_hours(context.run.tags)
                 run = HourRun([*earlier, *hours_to_capture])
                 failed = log_failures(context, naming, name)
-                for hour, metadata in capture_hours(context, session, settings, name, run, failed, adopt=config.adopt):
+                for hour, event in capture_hours(
+                    context, session, settings, naming, name, run, failed, adopt=config.adopt
+                ):
                     if hour not in earlier:
-                        captured[hour] = metadata
+                        captured.append(event)
                 note_failed_hours(context, run)
                 run.raise_errors()
                 observe_stream(context, naming, settings, name)
         except BaseException:
-            for hour, metadata in captured.items():
-                yield event_of(key, hour, metadata)
+            yield from captured
             raise
-        tags: dict[str, str] = {}
-        for hour, metadata in captured.items():
-            shown, marks = split(metadata, hour)
-            context.add_asset_metadata(shown, partition_key=hour)
-            tags |= marks
-        yield MaterializeResult(tags=tags)
+        yield from results_of(context, captured)
+        if is_alone(context):
+            with step_failures(context, naming, STOPPED_CHECKS):
+                yield from captured_checks(naming, settings, name)
 
     return chunks
 
@@ -136,11 +141,12 @@ def sealed_asset(
         output_required=False,
         description=f"Hours of archive {name} that have ended and are complete. Each has a manifest beside its chunks "
         "that lists them with their hashes, and the gaps. Let assets that read whole hours depend on this one.",
-        **platform.of(SEALED, name, group=name, kinds={"json"}, in_store=True),
+        metadata={"dagster/column_schema": COLUMNS},
+        **_of_hours(platform, SEALED, spec, {"json"}),
     )
     def sealed(
         context: AssetExecutionContext, nats3_settings: ResourceParam[Settings], nats3_s3: ResourceParam[Any]
-    ) -> Iterator[AssetMaterialization]:
+    ) -> Iterator[AssetMaterialization | AssetObservation]:
         # One event for each hour that was sealed, and no output: an output would materialize all hours of the run.
         from nats3_dagster.archive.proof.seal import seal_asked
 
@@ -150,7 +156,7 @@ def sealed_asset(
             with Workspace(settings) as workspace:
                 archive = workspace.catalog.archives.get(name)
                 for done in seal_asked(workspace, name, hours_to_seal, context.run.run_id):
-                    yield from seal_events(naming, workspace, archive, done)
+                    yield from seal_events(naming, workspace, context.instance, archive, done)
 
     return sealed
 
@@ -182,19 +188,31 @@ def replay_asset(
         nats3_settings: ResourceParam[Settings],
         nats3_s3: ResourceParam[Any],
         nats3_spark: ResourceParam[Any],
-    ) -> Iterator[MaterializeResult | AssetObservation]:
+    ) -> Iterator[MaterializeResult | AssetMaterialization | AssetObservation]:
         with step_failures(context, naming, STOPPED_BEFORE_REPLAY):
             config = hours_config(naming.replay_op(name), context.op_execution_context.op_config)
             hours_to_replay = hours_of_run(context, hours, name)
             settings = with_store(nats3_settings, nats3_s3)
             replay_spec = config.spec(name, hours_to_replay)
             plan = dry_run(settings, replay_spec) if config.dry_run else None
+            # What changes while it is published was not replayed.
+            of = {} if config.dry_run else chunks_now(context, naming, settings, name, hours_to_replay)
             replayed = None if config.dry_run else replay(context, nats3_spark, settings, replay_spec)
         if plan is not None:
             yield AssetObservation(key, description="Dry run: nothing was published", metadata=plan)
         if replayed is not None:
-            for hour in hours_to_replay:
-                context.add_asset_metadata(replayed.metadata(hour), partition_key=hour)
-            yield MaterializeResult()
+            events = [replayed.event(naming, name, hour, of=of[hour], marks={}) for hour in hours_to_replay]
+            yield from results_of(context, events)
 
     return replay_hours
+
+
+def _of_hours(
+    platform: Platform, kind: str, spec: ArchiveSpec, kinds: set[str], pool: str | None = None
+) -> AssetArguments:
+    """The arguments of an asset of hours in the archive's store."""
+    described = platform.of(
+        kind, spec.name, group=spec.name, kinds=kinds, pool=pool, in_store=True, freshness=kept_fresh(spec)
+    )
+    storage = next(iter(platform.store_kinds), "local")
+    return {**described, "tags": {STORAGE_TAG: storage, **described["tags"]}}

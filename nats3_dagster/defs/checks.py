@@ -116,6 +116,23 @@ def keeps_up(naming: Naming, archive: str, loss: "Loss") -> AssetCheckEvaluation
     )
 
 
+def captured_checks(naming: Naming, settings: Settings, archive: str) -> Iterator[AssetCheckEvaluation]:
+    """The evaluations that a capture reports in its own step: two further steps would write ten events. An error of
+    `no_gaps` fails the run, as the check does."""
+    with Workspace(settings) as workspace:
+        found = workspace.catalog.archives.get(archive)
+        for result in (_no_gaps(naming, workspace, found), _keeps_up(naming, workspace, found)):
+            yield AssetCheckEvaluation(
+                naming.chunks_key(archive),
+                str(result.check_name),
+                result.passed,
+                result.metadata,
+                severity=result.severity,
+                description=result.description,
+                blocking=result.check_name == NO_GAPS,
+            )
+
+
 def paused_out_of_reach(naming: Naming, archive: str, error: Nats3Error) -> AssetCheckEvaluation:
     """The same of a paused archive whose stream cannot be asked."""
     return AssetCheckEvaluation(
@@ -199,7 +216,7 @@ def _keeps_up(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCh
 
     state = accept_source(workspace, archive)
     waiting = backlog(workspace, archive, state, stream_now_ns(state))
-    loss = time_to_loss(waiting, paused=archive.paused)
+    loss = time_to_loss(waiting, paused=archive.paused, max_age_s=archive.spec.max_age_s)
     return AssetCheckResult(
         asset_key=naming.chunks_key(archive.name),
         check_name=KEEPS_UP,

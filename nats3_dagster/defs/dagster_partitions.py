@@ -107,7 +107,7 @@ def _metadata(instance: DagsterInstance, key: AssetKey, partitions: Collection[s
             assert event is not None
             hour = str(event.partition)
             shown = {name: value.value for name, value in event.metadata.items()}
-            metadata[hour] = shown | marks_of(event.tags or {}, hour)
+            metadata[hour] = shown | marks_of(event.tags or {})
     return metadata
 
 

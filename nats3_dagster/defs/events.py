@@ -1,17 +1,25 @@
 """Events from the catalog: hours, seals and replays as Dagster shows them, for every caller.
 
-Invariant: an event says what the catalog has, so one that is reported again says the same.
+Invariant: an event says what the catalog has, so one that is reported again says the same, and has the same version.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dagster import AssetKey, AssetMaterialization
+from dagster import (
+    AssetExecutionContext,
+    AssetKey,
+    AssetMaterialization,
+    AssetObservation,
+    DagsterInstance,
+    MaterializeResult,
+)
 
 from nats3_dagster.archive import status
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.marks import split
 from nats3_dagster.defs.metadata import Metadata, export_metadata, hour_metadata, replay_metadata, seal_metadata
+from nats3_dagster.defs.versions import EXPORT_CODE, Upstream, replay_version, upstream_events, version_tags
 from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
 from nats3_dagster.model.export import Export, ExportHour
 from nats3_dagster.replay.status import chunks_by_hour
@@ -37,41 +45,101 @@ class Replayed:
         targets = [t.incarnation.stream for t in self.replay.targets]
         return replay_metadata(chunks, self.replay.id, targets, f"{spec.read_subject} to {spec.write_subject}")
 
-    def event(self, naming: Naming, archive: Archive, hour: str) -> AssetMaterialization:
-        """Returns the event of an hour, without a run."""
-        return _event(naming.replay_key(archive.name), hour, self.metadata(hour))
+    def event(
+        self, naming: Naming, archive: str, hour: str, *, of: Upstream | None = None, marks: Metadata = FROM_CATALOG
+    ) -> AssetMaterialization:
+        """Returns the event of an hour; `of`: the hour's chunks as they were when the replay began."""
+        upstream = of or Upstream(naming.chunks_key(archive), None)
+        version = replay_version(self.replay, self.hours.get(hour, []))
+        return _event(naming.replay_key(archive), hour, self.metadata(hour) | marks, version_tags(version, upstream))
 
 
-def event_of(key: AssetKey, hour: str, metadata: Metadata) -> AssetMaterialization:
-    """The materialization of an hour, with the marks of its metadata as tags."""
-    shown, tags = split(metadata, hour)
-    return AssetMaterialization(key, partition=hour, metadata=shown, tags=tags)
-
-
-def seal_events(naming: Naming, workspace: Workspace, archive: Archive, seal: Seal) -> Iterator[AssetMaterialization]:
-    """The materializations that a seal stands for, in a run."""
-    metadata = seal_metadata(archive, seal, workspace.settings)
-    yield event_of(naming.sealed_key(archive.name), seal.hour, metadata)
-    if not seal.chunks:
-        # The archive has nothing of this hour, and its partition would look as if it still had to be captured.
-        nothing = hour_metadata(status.hour(workspace, archive, seal.hour), workspace.settings)
-        yield event_of(naming.chunks_key(archive.name), seal.hour, nothing)
-
-
-def seal_event(naming: Naming, archive: Archive, seal: Seal, settings: Settings) -> AssetMaterialization:
-    """Returns the event of a seal, without a run."""
-    return _event(naming.sealed_key(archive.name), seal.hour, seal_metadata(archive, seal, settings))
+def captured_event(key: AssetKey, report: status.HourReport, metadata: Metadata) -> AssetMaterialization:
+    """Returns the event of an hour of chunks with this metadata."""
+    return _event(key, report.hour, metadata, version_tags(report.content))
 
 
 def hour_event(naming: Naming, workspace: Workspace, archive: Archive, hour: str) -> AssetMaterialization:
     """Returns the event of an hour of chunks as the catalog has it now, without a run; it takes some milliseconds."""
     report = status.hour(workspace, archive, hour)
-    return _event(naming.chunks_key(archive.name), hour, hour_metadata(report, workspace.settings))
+    metadata = hour_metadata(report, workspace.settings) | FROM_CATALOG
+    return captured_event(naming.chunks_key(archive.name), report, metadata)
 
 
-def export_event(naming: Naming, archive: Archive, export: Export, hour: ExportHour) -> AssetMaterialization:
-    """Returns the event of an hour that was exported, without a run."""
-    return _event(naming.export_key(archive.name, export.name), hour.hour, export_metadata(archive, export, hour))
+def seal_events(
+    naming: Naming, workspace: Workspace, instance: DagsterInstance, archive: Archive, seal: Seal
+) -> Iterator[AssetMaterialization | AssetObservation]:
+    """The events that a seal stands for, in a run. Before it come the hour's chunks, where Dagster does not have them
+    as they were sealed: of an hour without messages no run reports them."""
+    key, version = naming.sealed_key(archive.name), {seal.hour: seal.content}
+    upstream = upstream_events(instance, naming.chunks_key(archive.name), version)[seal.hour]
+    if upstream.event is None:
+        yield hour_event(naming, workspace, archive, seal.hour)
+    event = seal_event(naming, archive, seal, workspace.settings, of=upstream, marks={})
+    if upstream_events(instance, key, version)[seal.hour].event is None:
+        yield event
+    else:
+        # To materialize it again would ask every asset that depends on it to run once more.
+        said = "Sealed again with the same messages, in chunks or an object of another kind"
+        yield AssetObservation(key, partition=seal.hour, metadata=event.metadata, description=said)
+
+
+def seal_event(
+    naming: Naming,
+    archive: Archive,
+    seal: Seal,
+    settings: Settings,
+    *,
+    of: Upstream | None = None,
+    marks: Metadata = FROM_CATALOG,
+) -> AssetMaterialization:
+    """Returns the event of a seal; `of`: the hour's chunks."""
+    upstream = of or Upstream(naming.chunks_key(archive.name), seal.content)
+    metadata = seal_metadata(archive, seal, settings, upstream.key) | marks
+    return _event(naming.sealed_key(archive.name), seal.hour, metadata, version_tags(seal.content, upstream))
+
+
+def export_event(
+    naming: Naming,
+    archive: Archive,
+    export: Export,
+    hour: ExportHour,
+    *,
+    of: Upstream | None = None,
+    marks: Metadata = FROM_CATALOG,
+) -> AssetMaterialization:
+    """Returns the event of an hour that was exported; `of`: the hour as it was sealed."""
+    assert hour.made is not None
+    upstream = of or Upstream(naming.sealed_key(archive.name), None)
+    metadata = export_metadata(archive, export, hour, upstream.key) | marks
+    tags = version_tags(hour.made.content, upstream, EXPORT_CODE)
+    return _event(naming.export_key(archive.name, export.name), hour.hour, metadata, tags)
+
+
+def results_of(
+    context: AssetExecutionContext, events: Sequence[AssetMaterialization]
+) -> Iterator[MaterializeResult | AssetMaterialization]:
+    """The hours of a run. Steps of the run that come after this one, as checks do, need an output. That materializes
+    all hours of the run with one version: then the event of each hour follows it, and counts."""
+    if not is_alone(context):
+        single = events[0] if len(events) == 1 else None
+        yield MaterializeResult(metadata=single and single.metadata, tags=single and single.tags)
+        events = () if single else events
+    yield from events
+
+
+def is_alone(context: AssetExecutionContext) -> bool:
+    """True if this step is the only one of its run."""
+    return len(context.job_def.graph.node_defs) == 1
+
+
+def chunks_now(
+    context: AssetExecutionContext, naming: Naming, settings: Settings, name: str, hours: Sequence[str]
+) -> dict[str, Upstream]:
+    """Returns the chunks of each hour as they are, for what is made of them."""
+    with Workspace(settings) as workspace:
+        versions = status.contents(workspace, workspace.catalog.archives.get(name), hours)
+    return upstream_events(context.instance, naming.chunks_key(name), versions)
 
 
 def replayed(workspace: Workspace, replay: Replay) -> Replayed:
@@ -79,5 +147,7 @@ def replayed(workspace: Workspace, replay: Replay) -> Replayed:
     return Replayed(replay, chunks_by_hour(workspace, replay))
 
 
-def _event(key: AssetKey, hour: str, metadata: Metadata) -> AssetMaterialization:
-    return event_of(key, hour, {**metadata, **FROM_CATALOG})
+def _event(key: AssetKey, hour: str, metadata: Metadata, versions: Mapping[str, str]) -> AssetMaterialization:
+    """The materialization of an hour, with the marks of its metadata as tags."""
+    shown, tags = split(metadata)
+    return AssetMaterialization(key, partition=hour, metadata=shown, tags={**versions, **tags})

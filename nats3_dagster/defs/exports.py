@@ -30,16 +30,19 @@ from dagster import (
 
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.archive.health.dagster_health import EXPORT_POOL
+from nats3_dagster.archive.status import seals
 from nats3_dagster.defs.backoff import active_run, back_off, note_failed_hours
-from nats3_dagster.defs.events import event_of
+from nats3_dagster.defs.columns import export_columns
+from nats3_dagster.defs.events import export_event
 from nats3_dagster.defs.failures import step_failures, tick_failures
 from nats3_dagster.defs.keys import EXPORT_TAG, Naming
-from nats3_dagster.defs.metadata import Metadata, export_metadata
+from nats3_dagster.defs.metadata import Metadata
 from nats3_dagster.defs.partitions import blocks, hours_of_run, range_tags
 from nats3_dagster.defs.platform import EXPORTS, Platform
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.runs import log_failures, progress_log
 from nats3_dagster.defs.sensors import deleted
+from nats3_dagster.defs.versions import EXPORT_CODE, upstream_events
 from nats3_dagster.defs.wording import STOPPED_EXPORT
 from nats3_dagster.errors import Nats3Error, Unknown
 from nats3_dagster.exports import hours as of_exports
@@ -65,14 +68,14 @@ def export_asset(
 ) -> AssetsDefinition:
     """`<archive>/<export>`: a partition is a sealed hour with its files."""
     name, export = archive.name, spec.name
-    key = naming.export_key(name, export)
 
     @asset(
-        key=key,
+        key=naming.export_key(name, export),
         deps=[AssetDep(naming.sealed_key(name))],
         partitions_def=hours,
         backfill_policy=BackfillPolicy.multi_run(EXPORT_HOURS),
         output_required=False,
+        code_version=EXPORT_CODE,
         description=f"Messages of archive {name} as {spec.format} files at {spec.destination}, by hour. Only sealed "
         "hours are exported; materializing an hour again makes the same files.",
         metadata=_definition_metadata(spec),
@@ -100,7 +103,7 @@ def export_asset(
                 export_hour(session, settings, name, export, hour, run_id=run_id, on_progress=on_progress)
 
             for hour, _ in run.results(export_one, log_failures(context, naming, f"{name}/{export}")):
-                yield event_of(key, hour, _metadata(settings, name, export, hour))
+                yield _event(context, naming, settings, name, export, hour)
             note_failed_hours(context, run)
             run.raise_errors()
 
@@ -207,13 +210,17 @@ def _settle(workspace: Workspace, archive: Archive, declared: Sequence[ExportSpe
         ensure_declared(workspace, archive, declared)
 
 
-def _metadata(settings: Settings, archive_name: str, name: str, hour: str) -> Metadata:
-    """Returns the metadata of an hour as the catalog has it now."""
+def _event(
+    context: AssetExecutionContext, naming: Naming, settings: Settings, archive_name: str, name: str, hour: str
+) -> AssetMaterialization:
+    """Returns the event of an hour as the catalog has it now."""
     with Workspace(settings) as workspace:
         archive, export = find(workspace, archive_name, name)
         found = of_exports.one_hour(workspace, archive, export, hour)
         assert found is not None
-        return export_metadata(archive, export, found)
+        sealed = {seal.hour: seal.content for seal in seals(workspace, archive, [hour])}
+    of = upstream_events(context.instance, naming.sealed_key(archive_name), sealed).get(hour)
+    return export_event(naming, archive, export, found, of=of, marks={})
 
 
 def _place_kinds(spec: ExportSpec) -> set[str]:
@@ -223,4 +230,6 @@ def _place_kinds(spec: ExportSpec) -> set[str]:
 
 def _definition_metadata(spec: ExportSpec) -> Metadata:
     """Returns the metadata of an export's asset definition."""
-    return {one.key: one.shown(getattr(spec, one.name)) for one in settings_of(ExportSpec) if one.key != "name"}
+    columns = export_columns(spec)
+    shown = {one.key: one.shown(getattr(spec, one.name)) for one in settings_of(ExportSpec) if one.key != "name"}
+    return shown | ({"dagster/column_schema": columns} if columns else {})

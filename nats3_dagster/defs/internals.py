@@ -12,6 +12,16 @@ from dagster._config import PostProcessingError
 # public function tells it. Without it the capture sensor would start a run beside one that was started by hand.
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 
+# Tags of events: their version, and that of what they were made of. They are data in Dagster's storage; the first is in
+# its documentation. Dagster writes them for the one output of a step, and an hour's event is none, or one of several.
+from dagster._core.definitions.data_version import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_TAG,
+    NULL_EVENT_POINTER,
+    get_input_data_version_tag,
+    get_input_event_pointer_tag,
+)
+
 # The one class of errors that Dagster shows as the error says (`user_code_process_error_infos`), without its own
 # frames. With the public Failure each foreseen error would be forty lines of Dagster, twice.
 from dagster._core.errors import DagsterUserCodeProcessError
@@ -53,7 +63,10 @@ __all__ = [
     "ASSET_PARTITION_RANGE_START_TAG",
     "BULK_ACTION_TERMINAL_STATUSES",
     "CHECKED_WITH",
+    "CODE_VERSION_TAG",
+    "DATA_VERSION_TAG",
     "IMPLICIT_ASSET_JOB_NAME",
+    "NULL_EVENT_POINTER",
     "REPOSITORY_LABEL_TAG",
     "BulkActionStatus",
     "BulkActionsFilter",
@@ -65,4 +78,6 @@ __all__ = [
     "ScheduleStorageSqlMetadata",
     "SerializableErrorInfo",
     "SqlEventLogStorageMetadata",
+    "get_input_data_version_tag",
+    "get_input_event_pointer_tag",
 ]

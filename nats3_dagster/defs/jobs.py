@@ -21,7 +21,7 @@ from dagster import (
 from nats3_dagster.archive.health.dagster_health import REPLAY_POOL
 from nats3_dagster.defs.checked_config import schema_of
 from nats3_dagster.defs.failures import step_failures
-from nats3_dagster.defs.keys import ARCHIVE_TAG, CHECKS, INTACT, Naming
+from nats3_dagster.defs.keys import ARCHIVE_TAG, CHECKS, Naming
 from nats3_dagster.defs.platform import REPLAY, Platform
 from nats3_dagster.defs.replays import began_at, dry_run, replay, resume
 from nats3_dagster.defs.resources import with_store
@@ -36,9 +36,9 @@ def capture_job(naming: Naming, spec: ArchiveSpec) -> Any:
     """`<archive>_capture`: the hours named by the run's partition tags."""
     return define_asset_job(
         naming.capture_job(spec.name),
-        # The check of objects reads them: it is for the job `checks` and for a seal.
-        AssetSelection.assets(naming.chunks_key(spec.name))
-        - AssetSelection.checks(naming.check_key(spec.name, INTACT)),
+        # The capture's own step evaluates the checks, but that of objects, which reads them: it is for the job `checks`
+        # and for a seal.
+        AssetSelection.assets(naming.chunks_key(spec.name)).without_checks(),
         description=f"Capture hours of stream {spec.stream} into archive {spec.name}.",
         tags={ARCHIVE_TAG: spec.name},
         executor_def=in_process_executor,

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSchema
+from dagster import AssetKey, MetadataValue, TableColumn, TableRecord, TableSchema
 
 from nats3_dagster.archive.status import HourReport
+from nats3_dagster.defs.columns import COLUMNS, export_lineage, lineage
 from nats3_dagster.defs.markdown import cell, messages_per_minute
-from nats3_dagster.hours import format_time
+from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
 from nats3_dagster.model.export import Export, ExportHour
 from nats3_dagster.model.spec_table import settings_of
@@ -21,24 +22,8 @@ from nats3_dagster.steps import Next
 if TYPE_CHECKING:
     from nats3_dagster.archive.captures.commit import CaptureResult
 
-# More rows than this make the page of a materialization slow, and are not read.
-TABLE_ROWS = 50
-# The UI shows Markdown of 1,000 characters and more only after a click.
-SHOWN_RUNS = 15
-
-# chunks.schema says the same in Arrow's words; a test holds them together, for importing pyarrow costs each load 0.1 s.
-_ALWAYS = TableColumnConstraints(nullable=False)
-COLUMNS = TableSchema(
-    columns=[
-        TableColumn("seq", "int64", "Stream sequence, ascending", _ALWAYS),
-        TableColumn("time", "timestamp[us, tz=UTC]", "Store time, to the microsecond", _ALWAYS),
-        TableColumn("time_ns", "int64", "Store time, nanoseconds since 1970", _ALWAYS),
-        TableColumn("subject", "string", "NATS subject; %XX for bytes that are not UTF-8", _ALWAYS),
-        TableColumn("subject_bytes", "binary", "The subject's bytes where it is not UTF-8, else null"),
-        TableColumn("headers", "binary", "Header block as on the wire, null when the message has none"),
-        TableColumn("data", "binary", "Payload", _ALWAYS),
-    ]
-)
+# Rows of a table, and runs. An open hour is materialized with each capture: Dagster keeps all of them each time.
+TABLE_ROWS, SHOWN_RUNS = 10, 3
 
 Metadata = dict[str, Any]
 # When a capture is due, as metadata calls it.
@@ -65,6 +50,7 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
         if meta.lost and meta.absent_reason:
             absent[meta.absent_reason] += meta.lost
     metadata: Metadata = {
+        "dagster/row_count": report.total,
         "dagster/partition_row_count": messages,
         "messages": messages,
         "payload_bytes": payload,
@@ -83,19 +69,20 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
         metadata |= {
             "first_sequence": metas[0].covers.first,
             "last_sequence": metas[-1].covers.last,
-            "first_time": format_time(min(m.first_ns for m in metas)),
-            "last_time": format_time(max(m.last_ns for m in metas)),
+            "first_time": _time(min(m.first_ns for m in metas)),
+            "last_time": _time(max(m.last_ns for m in metas)),
             "dagster/uri": settings.object_url(metas[0].bucket, metas[0].key.rpartition("/")[0] + "/"),
             "captured_by": run_links(c.dagster_run_id for c in report.chunks),
-            "chunk_table": MetadataValue.md(chunk_table(report.chunks)),
+            "chunk_table": chunk_table(report.chunks),
         }
     # Marks: by them the catalog sensor knows what it said (marks.py).
     return metadata | {"archive_id": str(report.archive.id), "revision": report.revision}
 
 
-def seal_metadata(archive: Archive, seal: Seal, settings: Settings) -> Metadata:
-    """An hour that was sealed."""
+def seal_metadata(archive: Archive, seal: Seal, settings: Settings, chunks: AssetKey) -> Metadata:
+    """An hour that was sealed; `chunks`: the asset that its columns come from."""
     return {
+        "dagster/column_lineage": lineage(COLUMNS, chunks),
         "dagster/partition_row_count": seal.messages,
         "messages": seal.messages,
         "chunks": seal.chunks,
@@ -109,17 +96,20 @@ def seal_metadata(archive: Archive, seal: Seal, settings: Settings) -> Metadata:
     }
 
 
-def export_metadata(archive: Archive, export: Export, hour: ExportHour) -> Metadata:
-    """An hour that was exported."""
+def export_metadata(archive: Archive, export: Export, hour: ExportHour, sealed: AssetKey) -> Metadata:
+    """An hour that was exported; `sealed`: the asset that its columns come from."""
     made = hour.made
     assert made is not None
+    columns = export_lineage(export.spec, sealed)
     return {
+        **({"dagster/column_lineage": columns} if columns else {}),
         "dagster/partition_row_count": made.messages,
         "messages": made.messages,
         "dropped": made.dropped,
         "undecoded": made.undecoded,
         "files": made.files,
         "bytes": made.bytes,
+        "made_at": MetadataValue.timestamp(made.made_at),
         "dagster/uri": made.manifest,
         "spec_version": made.version,
         "exported_by": run_links([hour.dagster_run_id]),
@@ -154,7 +144,7 @@ def replay_metadata(chunks: Sequence[ReplayChunk], replay_id: str, targets: Iter
         "expired": sum(c.expired for c in chunks),
         "dagster/partition_row_count": sum(c.selected for c in chunks),
         "published_by": run_links(c.dagster_run_id for c in chunks),
-        "chunk_table": MetadataValue.md(replay_table(chunks)),
+        "chunk_table": replay_table(chunks),
         "in_the_shell": Next.GET_REPLAY(replay=replay_id).command,
     }
 
@@ -166,9 +156,9 @@ def stream_metadata(state: StreamState) -> Metadata:
         "bytes": state.bytes,
         "first_sequence": state.first_seq,
         "last_sequence": state.last_seq,
-        "first_time": format_time(state.first_ns),
-        "last_time": format_time(state.last_ns),
-        "created": format_time(state.incarnation.created_ns),
+        "first_time": _time(state.first_ns),
+        "last_time": _time(state.last_ns),
+        "created": _time(state.incarnation.created_ns),
     }
 
 
@@ -177,29 +167,41 @@ def plan_table(plan: Mapping[str, object]) -> str:
     return "\n".join(["| what | |", "|---|---|", *(f"| {k.replace('_', ' ')} | {cell(v)} |" for k, v in plan.items())])
 
 
-def chunk_table(chunks: Sequence[Chunk]) -> str:
-    """The chunks as Markdown, TABLE_ROWS of them at most."""
+def chunk_table(chunks: Sequence[Chunk]) -> MetadataValue:
+    """The newest chunks, TABLE_ROWS of them at most."""
     rows = [
-        f"| {c.id} | {m.covers} | {m.messages:,} | {m.payload_bytes:,} | {m.stored_bytes:,} "
-        f"| {m.payload_bytes / m.stored_bytes:.1f} | `{m.sha256[:12]}` |"
-        for c in chunks[:TABLE_ROWS]
+        {
+            "chunk": c.id,
+            "sequences": str(m.covers),
+            "messages": m.messages,
+            "payload_bytes": m.payload_bytes,
+            "stored_bytes": m.stored_bytes,
+        }
+        for c in chunks[-TABLE_ROWS:]
         for m in [c.meta]
     ]
-    head = [
-        "| chunk | sequences | messages | payload bytes | stored bytes | ratio | sha256 |",
-        "|--:|---|--:|--:|--:|--:|---|",
-    ]
-    return "\n".join([*head, *rows, *_more(len(chunks))])
+    return _table(rows, {"sequences": "string"})
 
 
-def replay_table(chunks: Sequence[ReplayChunk]) -> str:
-    """Returns the result of each chunk as Markdown, TABLE_ROWS of them at most."""
-    head = ["| chunk | selected | published | found in target | duplicates |", "|--:|--:|--:|--:|--:|"]
+def replay_table(chunks: Sequence[ReplayChunk]) -> MetadataValue:
+    """The results of the last chunks, TABLE_ROWS of them at most."""
     rows = [
-        f"| {c.chunk_id} | {c.selected:,} | {c.published:,} | {c.found:,} | {c.duplicates:,} |"
-        for c in chunks[:TABLE_ROWS]
+        {
+            "chunk": c.chunk_id,
+            "selected": c.selected,
+            "published": c.published,
+            "found": c.found,
+            "duplicates": c.duplicates,
+        }
+        for c in chunks[-TABLE_ROWS:]
     ]
-    return "\n".join([*head, *rows, *_more(len(chunks))])
+    return _table(rows, {})
+
+
+def _table(rows: Sequence[Mapping[str, int | str]], types: Mapping[str, str]) -> MetadataValue:
+    names = [*rows[0]] if rows else []
+    schema = TableSchema(columns=[TableColumn(name, types.get(name, "integer")) for name in names])
+    return MetadataValue.table([TableRecord(dict(row)) for row in rows], schema)
 
 
 def run_links(run_ids: Iterable[str | None]) -> MetadataValue:
@@ -209,9 +211,10 @@ def run_links(run_ids: Iterable[str | None]) -> MetadataValue:
     return MetadataValue.md(", ".join(shown) or "no run of Dagster")
 
 
+def _time(ns: int) -> MetadataValue:
+    """Seconds alone: nanoseconds are in the chunks."""
+    return MetadataValue.timestamp(ns / SECOND_NS)
+
+
 def rate(messages: int, seconds: float) -> str:
     return f"{messages / seconds:,.0f} messages/s" if seconds > 0 else "at once"
-
-
-def _more(count: int) -> list[str]:
-    return [f"\n… and {count - TABLE_ROWS:,} more"] if count > TABLE_ROWS else []

@@ -14,8 +14,16 @@ from dagster import (
 )
 from pydantic import BaseModel, Field, InstanceOf
 
+from nats3_dagster.archive.source.lateness import late_after_s
 from nats3_dagster.defs.declared import Declared, doc
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.model import ArchiveSpec
+
+
+def kept_fresh(spec: ArchiveSpec) -> FreshnessPolicy:
+    """The default policy of an archive's hours, chunks and sealed ones: late as the check of its captures has it."""
+    late_s, error_s = late_after_s(spec.max_age_s)
+    return FreshnessPolicy.time_window(timedelta(seconds=error_s), timedelta(seconds=late_s))
 
 
 class RetrySettings(Declared):

@@ -24,6 +24,7 @@ from nats3_dagster.defs.partitions import ended_hours_from, hours_from
 from nats3_dagster.defs.platform import FRAMES, Platform, check_owners
 from nats3_dagster.defs.presets import preset_asset, preset_job
 from nats3_dagster.defs.resources import RESOURCES
+from nats3_dagster.defs.retention import retention_job, retention_schedule
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor, sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec, ReplayPreset
@@ -127,7 +128,7 @@ def definitions_of(
     executor: Any = None,
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
-    sensor; an asset and a job for each replay by name. All have three jobs, three sensors, resources.
+    sensor; an asset and a job for each replay by name. All have four jobs, three sensors, a schedule, resources.
 
     `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
     theirs, and what is materialized by hand has that of the project which these definitions become a part of."""
@@ -135,7 +136,8 @@ def definitions_of(
     assets: list[Any] = []
     names = [defined.spec.name for defined in every]
     check = check_job(naming, names)
-    jobs: list[Any] = [window_job(naming, platform, chosen), resume_job(naming, platform), check]
+    retention = retention_job(naming, names)
+    jobs: list[Any] = [window_job(naming, platform, chosen), resume_job(naming, platform), check, retention]
     sensors: list[SensorDefinition] = [
         catalog_sensor(naming, chosen),
         check_sensor(naming, names, check),
@@ -172,6 +174,7 @@ def definitions_of(
             assets=assets,
             asset_checks=asset_checks,
             jobs=jobs,
+            schedules=[retention_schedule(naming, retention)],
             sensors=sensors,
             resources={**RESOURCES, FRAMES: frames_io_manager},
             executor=executor,

@@ -1,11 +1,10 @@
 """Where the time of a run went, as its own event log says."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dagster import DagsterEventType, DagsterInstance, EventLogEntry, RunsFilter
 
-from nats3_dagster.defs.resources import SPARK_READY, SPARK_STARTS
+from nats3_dagster.defs.resources import SPARK_READY
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +23,18 @@ def run_times(tag: str, value: str) -> RunTimes | None:
     not have them."""
     with DagsterInstance.get() as instance:
         runs = instance.get_runs(RunsFilter(tags={tag: value}), limit=1)
-        at = {name: time_s for run in runs for entry in instance.all_logs(run.run_id) for name, time_s in _marks(entry)}
-    if not {"starts", "ready", "done"} <= at.keys():
+        entries = [entry for run in runs for entry in instance.all_logs(run.run_id)]
+    ready = next((entry for entry in entries if entry.user_message.startswith(SPARK_READY)), None)
+    done = [entry.timestamp for entry in entries if _is_done(entry)]
+    if ready is None or not done:
         return None
-    return RunTimes(spark_s=round(at["ready"] - at["starts"], 2), work_s=round(at["done"] - at["ready"], 2))
+    spark_s = float(ready.user_message.removeprefix(SPARK_READY).split()[0])
+    return RunTimes(spark_s=spark_s, work_s=round(done[-1] - ready.timestamp, 2))
 
 
-def _marks(entry: EventLogEntry) -> Iterator[tuple[str, float]]:
-    if entry.user_message.startswith(SPARK_STARTS):
-        yield "starts", entry.timestamp
-    elif entry.user_message.startswith(SPARK_READY):
-        yield "ready", entry.timestamp
-    # Of the stream after a capture, of the replay after a replay.
-    elif entry.is_dagster_event and entry.get_dagster_event().event_type == DagsterEventType.ASSET_OBSERVATION:
-        yield "done", entry.timestamp
+def _is_done(entry: EventLogEntry) -> bool:
+    """True for an event of what was captured or replayed."""
+    return entry.is_dagster_event and entry.get_dagster_event().event_type in (
+        DagsterEventType.ASSET_MATERIALIZATION,
+        DagsterEventType.ASSET_OBSERVATION,
+    )

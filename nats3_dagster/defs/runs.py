@@ -1,16 +1,23 @@
 """The run of a capture: its hours, and the stream's state; and the log of a run's progress."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from dagster import AssetExecutionContext, AssetObservation, OpExecutionContext
+from dagster import (
+    AssetExecutionContext,
+    AssetMaterialization,
+    AssetObservation,
+    EventLogRecord,
+    OpExecutionContext,
+)
 
 from nats3_dagster.archive import status as archive_status
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError
+from nats3_dagster.defs.events import captured_event
 from nats3_dagster.defs.keys import Naming
-from nats3_dagster.defs.metadata import Metadata, hour_metadata, rate, run_metadata, stream_metadata
+from nats3_dagster.defs.metadata import hour_metadata, rate, run_metadata, stream_metadata
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import OnProgress, Progress
 from nats3_dagster.settings import Settings
@@ -21,6 +28,8 @@ if TYPE_CHECKING:
 
 # Seconds between two lines of progress: every line is a row in Dagster's storage.
 PROGRESS_S = 10.0
+# Seconds between two observations of a stream by the captures of an archive.
+OBSERVE_S = 600.0
 Context = AssetExecutionContext | OpExecutionContext
 
 
@@ -28,13 +37,14 @@ def capture_hours(
     context: AssetExecutionContext,
     session: Any,
     settings: Settings,
+    naming: Naming,
     archive: str,
     run: HourRun,
     on_error: OnError,
     *,
     adopt: bool,
-) -> Iterator[tuple[str, Metadata]]:
-    """Make the hours of the run complete. Yields each that is, with its metadata as the catalog has it now; those that
+) -> Iterator[tuple[str, AssetMaterialization]]:
+    """Make the hours of the run complete. Yields each that is, with its event as the catalog has it now; those that
     failed are noted in the run. Raises Nats3Error."""
     from nats3_dagster.pipeline.capture_run import run_captures
 
@@ -54,7 +64,8 @@ def capture_hours(
                 context.log.info(_summary(done))
             for result in done:
                 report = archive_status.hour(workspace, workspace.catalog.archives.get(archive), result.hour)
-                yield result.hour, hour_metadata(report, settings) | run_metadata(result)
+                metadata = hour_metadata(report, settings) | run_metadata(result)
+                yield result.hour, captured_event(naming.chunks_key(archive), report, metadata)
 
 
 def log_failures(context: AssetExecutionContext, naming: Naming, what: str) -> Callable[[str, Nats3Error], None]:
@@ -63,12 +74,21 @@ def log_failures(context: AssetExecutionContext, naming: Naming, what: str) -> C
 
 
 def observe_stream(context: AssetExecutionContext, naming: Naming, settings: Settings, archive: str) -> None:
-    """Reports the stream's state, as the capture met it, on its asset: the UI plots the archive's lag."""
+    """Reports the stream's state, as the capture met it, on its asset, every OBSERVE_S seconds at most: the UI plots
+    the archive's lag."""
     with Workspace(settings) as workspace:
+        key = naming.stream_key(workspace.catalog.archives.get(archive).spec.stream)
+        newest = context.instance.fetch_observations(key, limit=1).records
+        if newest and time.time() - newest[0].timestamp < OBSERVE_S and f"{archive}_behind" in _observed(newest[0]):
+            return
         lag = archive_status.stream_lag(workspace, workspace.catalog.archives.get(archive))
     if lag is not None:
         metadata = stream_metadata(lag.state) | {f"{archive}_behind": lag.behind}
-        context.log_event(AssetObservation(naming.stream_key(lag.state.name), metadata=metadata))
+        context.log_event(AssetObservation(key, metadata=metadata))
+
+
+def _observed(record: EventLogRecord) -> Mapping[str, object]:
+    return record.asset_observation.metadata if record.asset_observation else {}
 
 
 def progress_log(context: Context, what: str) -> OnProgress:

@@ -122,7 +122,7 @@ def _evaluate_capture(
     name = archive.name
     state = accept_source(workspace, archive)
     waiting = backlog(workspace, archive, state, stream_now_ns(state))
-    loss = time_to_loss(waiting)
+    loss = time_to_loss(waiting, max_age_s=archive.spec.max_age_s)
     # Only the first and a change are events: a tick that says the same again would fill Dagster's tables.
     events = [keeps_up(naming, name, loss)] if loss.level != context.cursor else []
     wanted = {*waiting.ended, waiting.open}
@@ -159,7 +159,7 @@ def _evaluate_paused(
             cursor=before if known else PAUSED,
             asset_events=[] if known else [paused_out_of_reach(naming, name, error)],
         )
-    loss = time_to_loss(waiting, paused=True)
+    loss = time_to_loss(waiting, paused=True, max_age_s=archive.spec.max_age_s)
     # Not the level alone: an error of a paused archive and one of an active archive have different texts.
     cursor = f"{PAUSED} {loss.level}"
     events = [keeps_up(naming, name, loss)] if cursor != before else []

@@ -145,7 +145,7 @@ class Tick:
             wrong = expected.keys()
         else:
             said = {h for h in newest.metadata if h in expected}
-            wrong = {h for h in said if newest.says(h, "sha256") != (own, expected[h].sha256)}
+            wrong = {h for h in said if newest.says(h, "version") != (own, expected[h].content)}
             wrong |= expected.keys() - known
         self.report(wrong, lambda hour: seal_event(self.naming, archive, expected[hour], self.workspace.settings))
         return newest.reached
@@ -174,7 +174,7 @@ class Tick:
             one = expected[hour]
             if one.id not in described:
                 described[one.id] = replayed(self.workspace, one)
-            return described[one.id].event(self.naming, archive, hour)
+            return described[one.id].event(self.naming, archive.name, hour)
 
         self.report(wrong, event)
         return newest.reached

@@ -115,6 +115,7 @@ def attempt(
         result.dropped,
         result.undecoded,
         result.bytes,
+        result.content,
         manifest_url(archive, export.spec, hour),
         workspace.catalog.now(),
     )

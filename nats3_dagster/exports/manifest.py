@@ -4,6 +4,7 @@ Invariant: an export's file at the destination is in the manifest of its hour, e
 the files of an earlier run are found and removed without a listing, and no other program's file is touched.
 """
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 
@@ -29,6 +30,11 @@ class ExportManifest:
     messages: int = 0
     dropped: int = 0
     undecoded: int = 0
+
+    @property
+    def content(self) -> str:
+        """The version of the files: 16 hex digits that change with their paths and bytes alone."""
+        return hashlib.sha256(json.dumps([(f.path, f.sha256) for f in self.files]).encode()).hexdigest()[:16]
 
     def encode(self) -> bytes:
         """The same bytes for the same content."""

@@ -87,6 +87,7 @@ def replace(
         dropped=new.dropped,
         undecoded=new.undecoded,
         bytes=sum(file.bytes for file in new.files),
+        content=new.content,
         written=moved,
         removed=removed,
     )

@@ -174,6 +174,8 @@ class Seal:
     losses: int
     # Sequences that the manifest lists as gaps: the losses, and what was deleted or not selected.
     gaps: int
+    # The version of what the hour holds (archive.status.contents). Another manifest of the same messages has the same.
+    content: str
     # The manifest: where it is, its SHA-256 in hex, its size in bytes.
     bucket: str
     key: str

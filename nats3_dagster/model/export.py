@@ -79,6 +79,8 @@ class Made:
     undecoded: int
     # Of the files.
     bytes: int
+    # The version of the files: 16 hex digits that change with their paths and bytes alone.
+    content: str
     # The URL of the object that lists the files.
     manifest: str
     made_at: datetime

@@ -347,6 +347,8 @@ class ExportResult:
     undecoded: int
     # Of the files.
     bytes: int
+    # The version of the files (see Made).
+    content: str
     # The files that were written or replaced, and those of an earlier run that were removed.
     written: int
     removed: int

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.due import due
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.source.backlog import Backlog, backlog
@@ -53,6 +54,35 @@ def test_a_pause_is_a_warning_and_hides_no_error() -> None:
     assert [time_to_loss(b, paused=True).level for b in (quiet, half, near)] == ["paused", "paused", "error"]
     assert time_to_loss(half, paused=True).text == f"Paused: nothing is captured. {time_to_loss(half).text}"
     assert time_to_loss(Backlog(state_of(1000)), paused=True).level == "paused"
+
+
+def test_an_archive_that_waits_longer_than_its_threshold_is_late() -> None:
+    waits = [
+        Backlog(state_of(1000, max_msgs=1000), behind=1, first_seq=1000, behind_s=after)
+        for after in (4500, 4600, 91000)
+    ]
+    assert [time_to_loss(one, max_age_s=60).level for one in waits] == ["ok", "warn", "error"]
+    assert [time_to_loss(one, max_age_s=60, paused=True).level for one in waits] == ["paused"] * 3
+    assert [time_to_loss(one).level for one in waits] == ["ok"] * 3
+    assert time_to_loss(waits[1], max_age_s=60).text.endswith("It waits for 1.3 hours, and a capture is due after 60 s")
+
+
+@pytest.mark.steady_hour(30)
+def test_no_capture_is_due_for_messages_that_the_archive_does_not_select(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive = create(workspace, ArchiveSpec("events", "EV", bucket, subjects=("ev.b", "ev.c"), max_age_s=1))
+    wire.publish([("ev.a", b"", b"x")] * 10)
+
+    def asked() -> tuple[int, str]:
+        waiting = backlog(workspace, archive, accept_source(workspace, archive), time.time_ns() + 5 * SECOND_NS)
+        found = due(archive.spec, waiting, 1)
+        return len(found.hours), found.why
+
+    assert asked() == (0, "10 messages are not the archive's: they are accounted for when the hour has ended")
+    wire.publish([("ev.c", b"", b"x")])
+    assert asked()[0] == 1
 
 
 @pytest.fixture

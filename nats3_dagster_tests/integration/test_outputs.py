@@ -43,6 +43,7 @@ def sealed(workspace: Workspace, archive: Archive, hour: str) -> tuple[int, int]
         losses=row.losses,
         messages=10,
         gaps=0,
+        content="0" * 16,
         bucket=archive.spec.bucket,
         key=f"manifest-{hour}-{row.number}",
         sha256="0" * 64,
@@ -128,5 +129,5 @@ def test_exports_wait_fail_and_leave_what_does_not_decode(workspace: Workspace, 
 
 
 def record(workspace: Workspace, archive: Archive, export: Export, hour: str, sealed: tuple[int, int]) -> None:
-    made = Made(*sealed, export.version, 1, 7, 0, 3, 100, "s3://elsewhere/manifest", workspace.catalog.now())
+    made = Made(*sealed, export.version, 1, 7, 0, 3, 100, "0" * 16, "s3://elsewhere/manifest", workspace.catalog.now())
     workspace.catalog.exports.record(archive, export, hour, made)

@@ -309,9 +309,11 @@ def test_chunks_that_an_export_lacks_are_deleted_only_when_that_is_asked_for(
     def exported(*hours: str) -> None:
         for hour in hours:
             now, _ = ws.catalog.seals.next(row, hour)
-            seal = Seal(hour, now.number, now.revision, now.chunks, 0, now.losses, 0, bucket, hour, "0" * 64, 1)
+            seal = Seal(
+                hour, now.number, now.revision, now.chunks, 0, now.losses, 0, "0" * 16, bucket, hour, "0" * 64, 1
+            )
             ws.catalog.seals.add(row, seal, begun=datetime.now(UTC))
-            done = Made(now.revision, now.chunks, 1, 1, 100, 0, 0, 9, "m", datetime.now(UTC))
+            done = Made(now.revision, now.chunks, 1, 1, 100, 0, 0, 9, "0" * 16, "m", datetime.now(UTC))
             ws.catalog.exports.record(row, export, hour, done)
 
     exported(*HOURS)

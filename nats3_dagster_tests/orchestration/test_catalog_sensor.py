@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -17,7 +16,6 @@ from dagster import (
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from nats3_dagster.archive.lifecycle.remove import delete
-from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs import catalog_sensor as sensor_module
 from nats3_dagster.defs import dagster_partitions, tick
@@ -29,14 +27,14 @@ from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.model import ChunkResult, Incarnation, ReplaySpec, ReplayTarget, Selection
+from nats3_dagster.model import Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables import tables
 from nats3_dagster.tables.tables import verify
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.dagster.daemon import CHUNKS, REPLAY, SEALED, Daemon
-from nats3_dagster_tests.support.dagster.stories import archive, captured, hold, past
+from nats3_dagster_tests.support.dagster.stories import archive, captured, hold, past, replayed, seal
 from nats3_dagster_tests.support.tables import down, files
 from nats3_dagster_tests.support.wire import Wire
 
@@ -58,34 +56,6 @@ def retire(settings: Settings, hours: list[str]) -> None:
     with Catalog.connect(settings.postgres) as catalog:
         found = catalog.archives.get("events")
         catalog.chunks.retire(found, [chunk.id for chunk in catalog.chunks.select(found, hours=hours)])
-
-
-def seal(settings: Settings) -> list[str]:
-    """Seal what can be sealed; the hours."""
-    with Workspace(settings) as workspace:
-        found = workspace.catalog.archives.get("events")
-        hours = list(sealable(workspace, found, hour_of(0)).hours)
-        first = hour_of(workspace.catalog.archives.totals()[0].begins_ns)
-        return [done.hour for done in seal_hours(workspace, found, [h for h in hours if h >= first])]
-
-
-def replayed(settings: Settings, selection: Selection, cut: int = 0) -> str:
-    """A replay that has succeeded, of whose first chunk `cut` messages were not selected; its id."""
-    with Workspace(settings) as workspace:
-        replays, found = workspace.catalog.replays, workspace.catalog.archives.get("events")
-        chunks = workspace.catalog.chunks.select(
-            found, hours=selection.hours or None, time_range=selection.times, seqs=selection.sequences
-        )
-        replay_id = f"{time.time_ns():016x}"
-        target = ReplayTarget(Incarnation("BACK", 1), 1)
-        replays.begin(replay_id, found, ReplaySpec("events", "back.>", selection), [target], chunks)
-        attempt = replays.start_attempt(replay_id)
-        results = [ChunkResult(c.id, c.meta.messages, c.meta.messages, 0, 0) for c in chunks]
-        if cut:
-            results[0] = replace(results[0], selected=results[0].selected - cut, published=results[0].published - cut)
-        workspace.catalog.replay_chunks.record(replay_id, attempt, results)
-        replays.finish(replay_id, attempt, "succeeded")
-        return replay_id
 
 
 def test_a_capture_in_a_shell_is_green_within_one_tick(

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from dagster import (
     AssetKey,
     DagsterInvalidConfigError,
     Definitions,
+    FreshnessPolicy,
     HourlyPartitionsDefinition,
     validate_run_config,
 )
@@ -22,8 +24,8 @@ from dagster._utils.error import serializable_error_info_from_exc_info
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks import SCHEMA
+from nats3_dagster.defs.columns import COLUMNS
 from nats3_dagster.defs.failures import CannotLoad
-from nats3_dagster.defs.metadata import COLUMNS
 from nats3_dagster.defs.project import load
 from nats3_dagster.defs.run_config import WindowConfig
 from nats3_dagster.errors import OperatorError
@@ -80,6 +82,7 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
         "orders_replay",
         "replay",
         "resume_replay",
+        "retention",
     ]
     assert sorted(key.to_user_string() for key in graph.asset_check_keys) == [
         f"{name}/chunks:{check}"
@@ -87,7 +90,8 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
         for check in ("capture_keeps_up", "chunks_intact", "no_gaps")
     ]
     capture = loaded.resolve_job_def("orders_capture").asset_layer.asset_graph
-    assert sorted(key.name for key in capture.asset_check_keys) == ["capture_keeps_up", "no_gaps"]
+    # Its own step evaluates them.
+    assert list(capture.asset_check_keys) == []
     assert sorted(s.name for s in repository.sensor_defs) == [
         "audit_capture_sensor",
         "audit_seal_sensor",
@@ -114,6 +118,12 @@ def test_hours_begin_with_the_oldest_message_and_hold_the_current_one(loaded: De
         assert hours.get_num_partitions() == 49
         assert hour_start(hours.get_partition_keys()[7]) == hour_start(hour_of(two_days_ago)) + 7 * HOUR_NS
     policies = {name: node.backfill_policy for name, node in nodes.items()}
+    for name in ("chunks", "sealed"):
+        node = loaded.resolve_asset_graph().get(AssetKey(["orders", name]))
+        # By the archive's max_age of 60 s.
+        assert node.freshness_policy == FreshnessPolicy.time_window(timedelta(seconds=90960), timedelta(seconds=4560))
+        assert node.metadata["dagster/column_schema"] == COLUMNS
+        assert node.tags["dagster/storage_kind"] == "s3"
     assert {name: p.max_partitions_per_run for name, p in policies.items() if p} == {"chunks": 24, "replay": None}
     pools = {name: loaded.resolve_assets_def(node.key).op.pool for name, node in nodes.items()}
     assert pools == {"chunks": "jetstream", "replay": "replay"}
@@ -216,6 +226,7 @@ def test_a_window_of_sequences_that_are_none_is_refused(text: str) -> None:
         WindowConfig(archive="orders", write_subject="back.>", sequences=text).window()
 
 
+@pytest.mark.filterwarnings("ignore:.*environment_vars")  # Dagster reads its own deprecated property
 def test_no_secret_is_in_what_dagster_stores_of_the_definitions(loaded: Definitions, settings: Settings) -> None:
     from dagster._core.remote_representation.external_data import RepositorySnap
     from dagster_shared.serdes import serialize_value

@@ -45,7 +45,7 @@ def made(settings: Settings, *hours: str, name: str = "out", messages: int = 1) 
     with Workspace(settings) as workspace:
         found, export = status.find(workspace, "events", name)
         for hour in hours:
-            result = ExportResult("events", name, hour, 1, messages, 0, 0, 10, 1, 0)
+            result = ExportResult("events", name, hour, 1, messages, 0, 0, 10, f"{messages:016x}", 1, 0)
             attempt(workspace, found, export, hour, lambda result=result: result)
 
 

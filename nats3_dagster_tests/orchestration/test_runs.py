@@ -8,6 +8,7 @@ import pytest
 from dagster import (
     AssetCheckEvaluation,
     AssetKey,
+    AssetRecordsFilter,
     DagsterEventType,
     DagsterInstance,
     DagsterRun,
@@ -16,6 +17,7 @@ from dagster import (
 )
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
+from nats3_dagster.archive.status import contents
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.keys import REPLAY_TAG
 from nats3_dagster.defs.marks import MARKS
@@ -24,6 +26,7 @@ from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, parse_time
 from nats3_dagster.model import Gap, SeqRange
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.dagster.daemon import Daemon
 from nats3_dagster_tests.support.dagster.runs import hour_range, materialized, run
 from nats3_dagster_tests.support.dagster.stories import archive
@@ -58,7 +61,8 @@ def test_capture_of_several_hours_materializes_each(
     assert said["gaps"] == said["sequences_lost"] == 0
     assert said["first_sequence"] == 1
     assert said["dagster/uri"] == f"s3://{bucket}/archive=events/date={first[:10]}/hour={first[11:13]}/"
-    assert "| 1-" in said["chunk_table"]
+    assert said["chunk_table"].records[0].data["sequences"].startswith("1-")
+    assert said["last_time"] >= said["first_time"] > parse_time(first) / 1e9
     assert said["plot"].startswith("![messages per minute](data:image/svg+xml;base64,")
     assert said["ratio"] > 1
     assert said["messages_per_s"] > 0
@@ -69,6 +73,12 @@ def test_capture_of_several_hours_materializes_each(
     # By its marks the catalog sensor knows that Dagster has all of it; they are not among what people read.
     assert {*done[first], *again[first]}.isdisjoint(MARKS)
     assert Daemon(instance).tick() == []
+    # The second capture found nothing, and the version is that of the catalog.
+    chosen = AssetRecordsFilter(CHUNKS, asset_partitions=[first])
+    events = [record.asset_materialization for record in instance.fetch_materializations(chosen, limit=9).records]
+    with Workspace(settings) as workspace:
+        version = contents(workspace, workspace.catalog.archives.get("events"), [first])[first]
+    assert [event and (event.tags or {}).get("dagster/data_version") for event in events] == [version] * 2
     observed = instance.fetch_observations(AssetKey(["jetstream", "EV"]), limit=1).records[0].asset_observation
     assert observed is not None
     assert observed.metadata["messages"].value == 500

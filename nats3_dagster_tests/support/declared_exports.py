@@ -28,7 +28,7 @@ def seal(catalog: Catalog, archive: Archive, hour: str = HOUR) -> Seal:
     """Seal the hour as it is."""
     row, _ = catalog.seals.next(archive, hour)
     key = f"{hour}-{row.number}.json"
-    made = Seal(hour, row.number, row.revision, row.chunks, 0, row.losses, 0, "archive", key, "0" * 64, 1)
+    made = Seal(hour, row.number, row.revision, row.chunks, 0, row.losses, 0, "0" * 16, "archive", key, "0" * 64, 1)
     begun = datetime.now(UTC)
     catalog.seals.add(archive, made, begun=begun)
     return made
@@ -38,7 +38,9 @@ def export(catalog: Catalog, archive: Archive, of: Export, hour: str = HOUR) -> 
     """Record that the hour was exported as it is sealed."""
     now = only(catalog, archive, of, hour)
     assert now.sealed
-    made = Made(*now.sealed[:2], of.version, 2, now.sealed[2], 0, 1, 99, "s3://lake/m.json", datetime.now(UTC))
+    made = Made(
+        *now.sealed[:2], of.version, 2, now.sealed[2], 0, 1, 99, "0" * 16, "s3://lake/m.json", datetime.now(UTC)
+    )
     catalog.exports.record(archive, of, hour, made, "a-run")
 
 

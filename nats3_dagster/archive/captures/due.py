@@ -38,7 +38,10 @@ def due(spec: ArchiveSpec, waiting: Backlog, limit: int, held_back: Collection[s
     hours = [*waiting.ended, *([waiting.open] if waiting.open and reached else [])]
     if not hours:
         if not waiting.open:
-            return Due((), waiting.ahead_text or "Everything is captured")
+            others = (
+                f"{waiting.behind:,} messages are not the archive's: they are accounted for when the hour has ended"
+            )
+            return Due((), waiting.ahead_text or (others if waiting.behind else "Everything is captured"))
         return Due((), f"{waiting.messages:,} messages wait, the oldest for {waiting.age_s:.0f} of {spec.max_age_s} s")
     ended = len(waiting.ended)
     whys = [f"{ended} ended hour{'s' if ended > 1 else ''} not complete"] if ended else []

@@ -14,6 +14,7 @@ from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.windows import first_at
+from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.chunks.manifest import manifest_number
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, StoreError
@@ -192,6 +193,8 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
         losses=manifest.losses,
         messages=manifest.messages,
         gaps=manifest.gap_size,
+        # The catalog refuses the seal if the hour has changed since `row`.
+        content=contents(workspace, archive, [hour])[hour],
         bucket=bucket,
         key=key,
         sha256=sha256,

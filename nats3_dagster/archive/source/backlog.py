@@ -25,8 +25,8 @@ class Backlog:
     state: StreamState
     # Hours that have ended and are not complete, ascending.
     ended: tuple[str, ...] = ()
-    # The open hour where something of it is not captured: its messages, their bytes (estimated by the stream's mean)
-    # and the age of the oldest in seconds.
+    # The open hour where something that the archive selects is not captured: its messages, their bytes (estimated by
+    # the stream's mean) and the age of the oldest in seconds.
     open: str | None = None
     messages: int = 0
     bytes: int = 0
@@ -106,6 +106,10 @@ def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: 
     in_open_hour = clipped(present, SeqRange(opens, ends - 1))
     count = sum(r.size for r in in_open_hour)
     ahead = sum(r.size for r in clipped(present, SeqRange(ends, state.last_seq)))
+    filters = archive.spec.subjects
+    if filters and in_open_hour and not any(held_ranges(link, state.incarnation, in_open_hour, filters)):
+        # None of the archive's: a capture would find nothing. When the hour has ended, one accounts for all of them.
+        in_open_hour, count = [], 0
     return Backlog(
         state,
         ended=tuple(hours_to_capture(workspace, archive, state, before=opens)) if present[0].first < opens else (),

@@ -5,6 +5,7 @@ from typing import Literal
 
 from nats3_dagster.archive.source.absence import early_removal
 from nats3_dagster.archive.source.backlog import Backlog
+from nats3_dagster.archive.source.lateness import late_after_s
 from nats3_dagster.hours import SECOND_NS
 
 # Shares of the way to deletion from which on an archive is warned of, and is in error.
@@ -25,15 +26,19 @@ class Loss:
     paused: bool = False
     # What the stream removes however little its limits are used (absence.early_removal); empty where nothing.
     early: str = ""
+    # How long the oldest uncaptured message waits, and how long it may; without an archive's threshold it may for ever.
+    waits_s: float = 0.0
+    max_age_s: int | None = None
     # A sentence about what waits because NATS' clock is ahead of the host's; empty if nothing does.
     ahead: str = ""
 
     @property
     def level(self) -> Literal["ok", "paused", "warn", "error"]:
         """A pause is a warning by itself, and an error where an active archive has one."""
-        if self.gone or self.used >= ERROR_AT:
+        late = 0 if self.max_age_s is None else sum(self.waits_s > after for after in late_after_s(self.max_age_s))
+        if self.gone or self.used >= ERROR_AT or (late == 2 and not self.paused):
             return "error"
-        return "paused" if self.paused else "warn" if self.used >= WARN_AT or self.ahead else "ok"
+        return "paused" if self.paused else "warn" if self.used >= WARN_AT or self.ahead or late else "ok"
 
     @property
     def text(self) -> str:
@@ -42,9 +47,16 @@ class Loss:
             *(["Paused: nothing is captured"] if self.paused else []),
             *([self._limit_text] if self.limit or not says_early else []),
             *([self.early] if says_early else []),
+            *([self._late_text] if self._late_text else []),
             *([self.ahead] if self.ahead else []),
         ]
         return ". ".join(texts)
+
+    @property
+    def _late_text(self) -> str:
+        if self.max_age_s is None or self.paused or self.waits_s <= late_after_s(self.max_age_s)[0]:
+            return ""
+        return f"It waits for {self.waits_s / 3600:.1f} hours, and a capture is due after {self.max_age_s:,} s"
 
     @property
     def _limit_text(self) -> str:
@@ -55,10 +67,10 @@ class Loss:
         return f"The oldest uncaptured message has gone {self.used:.0%} of its way to deletion by {self.limit}"
 
 
-def time_to_loss(waiting: Backlog, *, paused: bool = False) -> Loss:
+def time_to_loss(waiting: Backlog, *, paused: bool = False, max_age_s: int | None = None) -> Loss:
     """Computes it by the stream's limits on age, messages and bytes. What counts is where the oldest uncaptured message
     lies between the stream's head and its end, not how many wait: one hole at the head is lost next. `paused`: whether
-    the archive is."""
+    the archive is. `max_age_s`: its threshold, where a late capture is to count."""
     state, config = waiting.state, waiting.state.config
     sequences = max(state.last_seq - state.first_seq + 1, 1)
     tail = 0.0 if waiting.first_seq is None else (state.last_seq - waiting.first_seq + 1) / sequences
@@ -69,6 +81,7 @@ def time_to_loss(waiting: Backlog, *, paused: bool = False) -> Loss:
             (state.bytes * tail, int(config.get("max_bytes") or 0), "max_bytes"),
         ]
     early, ahead = early_removal(config), waiting.ahead_text
-    base = Loss(gone=waiting.gone, paused=paused, early=early, ahead=ahead)
+    waits_s = 0.0 if max_age_s is None else waiting.behind_s
+    base = Loss(gone=waiting.gone, paused=paused, early=early, waits_s=waits_s, max_age_s=max_age_s, ahead=ahead)
     losses = [replace(base, used=gone / limit, limit=name) for gone, limit, name in ways if limit > 0]
     return max(losses, key=lambda loss: loss.used, default=base)

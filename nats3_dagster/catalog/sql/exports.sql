@@ -66,7 +66,7 @@ with made as (
 )
 select hour, valid.revision as sealed_revision, valid.chunks as sealed_chunks, valid.messages as sealed_messages,
        made.revision, made.chunks, made.version, made.files, made.messages, made.dropped, made.undecoded, made.bytes,
-       made.manifest,
+       made.content, made.manifest,
        made.made_at, made.error_kind, made.error, coalesce(made.failures, 0) as failures, made.failed_at,
        made.dagster_run_id, coalesce(made.change, 0) as change,
        coalesce(retired.messages, 0) as retired_messages,
@@ -133,16 +133,16 @@ left join lateral (
 left join lateral (select sum(undecoded) as undecoded from nats3.export_hour where export_id = d.id) u on true
 order by d.archive, d.export;
 
--- name: add_export_hour(export, archive, hour, revision, chunks, version, files, messages, dropped, undecoded, bytes, manifest, run_id)
+-- name: add_export_hour(export, archive, hour, revision, chunks, version, files, messages, dropped, undecoded, bytes, content, manifest, run_id)
 -- Adds what an hour's export was made of, or replaces what was made of it before.
 insert into nats3.export_hour (export_id, archive_id, hour, revision, chunks, version, files, messages, dropped, undecoded,
-                               bytes, manifest, made_at, dagster_run_id)
-values (:export, :archive, :hour, :revision, :chunks, :version, :files, :messages, :dropped, :undecoded, :bytes, :manifest,
-        now(), :run_id)
+                               bytes, content, manifest, made_at, dagster_run_id)
+values (:export, :archive, :hour, :revision, :chunks, :version, :files, :messages, :dropped, :undecoded, :bytes, :content,
+        :manifest, now(), :run_id)
 on conflict (export_id, hour) do update set
     revision = excluded.revision, chunks = excluded.chunks, version = excluded.version, files = excluded.files,
     messages = excluded.messages, dropped = excluded.dropped, undecoded = excluded.undecoded, bytes = excluded.bytes,
-    manifest = excluded.manifest, made_at = excluded.made_at, error_kind = null, error = null, failures = 0,
+    content = excluded.content, manifest = excluded.manifest, made_at = excluded.made_at, error_kind = null, error = null, failures = 0,
     failed_at = null, dagster_run_id = excluded.dagster_run_id, change = nextval('nats3.export_change');
 
 -- name: reopen_export_hour(export, hour)

@@ -51,3 +51,51 @@ where h.archive_id = :archive and i.stream = :stream and i.created_ns = :created
     select max(b.first_seq) from nats3.hour b
     where b.archive_id = h.archive_id and b.incarnation_id = h.incarnation_id and b.first_seq <= :seq), 0)
 order by h.first_seq;
+
+-- name: hour_contents(archive, hours, losses)
+-- What each of the hours holds of each incarnation, whatever chunks its messages are cut into: sums of the messages, the
+-- digest of their sequences where the catalog knows these, and the missing sequences by reason as JSON. Where a subject
+-- filter left messages out between the hour's own, no chunk says which sequences are absent: seqs is null.
+with own as (
+    select hour, incarnation_id, sum(messages)::bigint as messages, sum(payload_bytes)::bigint as payload_bytes,
+           max(largest_bytes) as largest_bytes, min(first_ns) as first_ns, max(last_ns) as last_ns,
+           range_agg(seqs) as covers, bool_and(deleted is not null) as is_exact
+    from nats3.chunk where archive_id = :archive and hour = any(:hours::text[]) and deleted_at is null
+    group by hour, incarnation_id
+),
+absent as (
+    select c.hour, c.incarnation_id, range_agg(d) as seqs
+    from nats3.chunk c cross join unnest(c.deleted) d
+    where c.archive_id = :archive and c.hour = any(:hours::text[]) and c.deleted_at is null
+    group by c.hour, c.incarnation_id
+),
+lost as (
+    select hour, incarnation_id, jsonb_object_agg(reason, sequences)::text as sequences
+    from (
+        select hour, incarnation_id, reason, sum(sequences)::bigint as sequences
+        from (
+            select hour, incarnation_id, absent_reason as reason, absent as sequences from nats3.chunk
+            where archive_id = :archive and hour = any(:hours::text[]) and deleted_at is null
+              and absent_reason = any(:losses::text[])
+            union all
+            select h.hour, g.incarnation_id, g.reason, nats3.size(g.seqs)
+            from unnest(:hours::text[]) as h(hour)
+            join nats3.gap g on g.first_hour <= h.hour and g.last_hour >= h.hour
+            where g.archive_id = :archive
+        ) each
+        group by hour, incarnation_id, reason
+    ) by_reason
+    group by hour, incarnation_id
+)
+select hour, i.stream, i.created_ns, coalesce(own.messages, 0) as messages,
+       coalesce(own.payload_bytes, 0) as payload_bytes, coalesce(own.largest_bytes, 0) as largest_bytes,
+       coalesce(own.first_ns, 0) as first_ns, coalesce(own.last_ns, 0) as last_ns,
+       case when own.is_exact and not exists (
+           select from nats3.gap g
+           where g.archive_id = :archive and g.incarnation_id = own.incarnation_id and g.reason = 'unselected'
+             and g.seqs && range_merge(own.covers))
+       then encode(sha256(convert_to((own.covers - coalesce(absent.seqs, '{}'))::text, 'UTF8')), 'hex') end as seqs,
+       coalesce(lost.sequences, '{}') as lost
+from own full join lost using (hour, incarnation_id) left join absent using (hour, incarnation_id)
+join nats3.incarnation i on i.id = incarnation_id
+order by hour, i.created_ns, i.stream;

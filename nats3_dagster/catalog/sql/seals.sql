@@ -125,12 +125,12 @@ select pg_advisory_xact_lock_shared(hashtextextended('nats3.removal.' || :bucket
 -- True if the object is being removed from the store.
 select exists (select from nats3.removal where bucket = :bucket and key = :key and removed_at is null);
 
--- name: add_seal(archive, hour, number, revision, chunks, losses, messages, gaps, bucket, key, sha256, stored_bytes, dagster_run_id)
+-- name: add_seal(archive, hour, number, revision, chunks, losses, messages, gaps, content, bucket, key, sha256, stored_bytes, dagster_run_id)
 -- Adds the seal if the hour is as it was sealed; its id.
-insert into nats3.seal (archive_id, hour, number, revision, chunks, losses, messages, gaps, bucket, key, sha256,
-                        stored_bytes, dagster_run_id)
-select :archive, :hour, :number, :revision, :chunks, :losses, :messages, :gaps, :bucket, :key, :sha256, :stored_bytes,
-       :dagster_run_id
+insert into nats3.seal (archive_id, hour, number, revision, chunks, losses, messages, gaps, content, bucket, key,
+                        sha256, stored_bytes, dagster_run_id)
+select :archive, :hour, :number, :revision, :chunks, :losses, :messages, :gaps, :content, :bucket, :key, :sha256,
+       :stored_bytes, :dagster_run_id
 from nats3.hour h where h.archive_id = :archive and h.hour = :hour
 having (coalesce(max(h.revision), 0), coalesce(sum(h.chunks), 0),
         coalesce((select sequences from nats3.losses(:archive, :hour, :hour)), 0))
@@ -139,8 +139,8 @@ returning id;
 
 -- name: list_seals(archive, first_hour, last_hour)
 -- The newest seal of each hour from first to last, and whether the hour is still as it was sealed.
-select distinct on (s.hour) s.id, s.hour, s.number, s.revision, s.chunks, s.losses, s.messages, s.gaps, s.bucket, s.key, s.sha256,
-       s.stored_bytes, s.dagster_run_id, s.sealed_at,
+select distinct on (s.hour) s.id, s.hour, s.number, s.revision, s.chunks, s.losses, s.messages, s.gaps, s.content, s.bucket, s.key,
+       s.sha256, s.stored_bytes, s.dagster_run_id, s.sealed_at,
        (s.revision, s.chunks, s.losses)
        = (coalesce(h.revision, 0), coalesce(h.chunks, 0), coalesce(l.sequences, 0)) as valid
 from nats3.seal s

@@ -46,4 +46,4 @@ class Daemon:
         event = self.instance.fetch_materializations(chosen, limit=1).records[0].asset_materialization
         assert event is not None
         shown = {name: value.value for name, value in event.metadata.items()}
-        return shown | marks_of(event.tags or {}, hour)
+        return shown | marks_of(event.tags or {})

@@ -358,6 +358,8 @@ create table nats3.seal (
     messages       bigint not null check (messages >= 0),
     -- Sequences that the manifest lists as gaps.
     gaps           bigint not null check (gaps >= 0),
+    -- The version of what the hour holds: 16 hex digits that do not depend on how it is cut into chunks.
+    content        text collate "C" not null check (content ~ '^[0-9a-f]{16}$'),
     bucket         text collate "C" not null,
     key            text collate "C" not null,
     sha256         text collate "C" not null check (sha256 ~ '^[0-9a-f]{64}$'),
@@ -415,6 +417,8 @@ create table nats3.export_hour (
     dropped        bigint check (dropped >= 0),
     undecoded      bigint check (undecoded >= 0),
     bytes          bigint check (bytes >= 0),
+    -- The version of the files, 16 hex digits: it changes with their paths and bytes alone.
+    content        text collate "C" check (content ~ '^[0-9a-f]{16}$'),
     -- The object that lists the files.
     manifest       text collate "C",
     made_at        timestamptz,
@@ -427,8 +431,8 @@ create table nats3.export_hour (
     change         bigint not null default nextval('nats3.export_change'),
     primary key (export_id, hour),
     constraint export_hour_made check (
-        num_nulls(revision, chunks, version, files, messages, dropped, undecoded, bytes, manifest, made_at)
-        in (0, 10)),
+        num_nulls(revision, chunks, version, files, messages, dropped, undecoded, bytes, content, manifest, made_at)
+        in (0, 11)),
     constraint export_hour_failed check (
         (failures > 0) = (error is not null) and num_nulls(error_kind, error, failed_at) in (0, 3)),
     constraint export_hour_something check (made_at is not null or failures > 0)

@@ -1,0 +1,58 @@
+"""Old runs are deleted, and no asset shows less for it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from dagster import (
+    AssetCheckEvaluation,
+    AssetExecutionContext,
+    AssetMaterialization,
+    AssetSelection,
+    DagsterEventType,
+    DagsterInstance,
+    Definitions,
+    HourlyPartitionsDefinition,
+    asset,
+    define_asset_job,
+)
+
+from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, PROJECT
+from nats3_dagster.defs.retention import forget_runs
+
+HOURS = HourlyPartitionsDefinition("2026-11-20-00:00", timezone="UTC", fmt="%Y-%m-%d-%H:00")
+CHUNKS = PROJECT.chunks_key("events")
+
+
+@asset(key=CHUNKS, partitions_def=HOURS, output_required=False)
+def chunks(context: AssetExecutionContext) -> Iterator[AssetMaterialization | AssetCheckEvaluation]:
+    """As a capture: the events of its hour, and of a check."""
+    yield AssetMaterialization(CHUNKS, partition=context.partition_key)
+    if context.partition_key.endswith("00:00"):
+        yield AssetCheckEvaluation(CHUNKS, KEEPS_UP, True)
+    yield AssetCheckEvaluation(CHUNKS, NO_GAPS, True)
+
+
+def test_runs_that_show_an_hour_or_a_check_stay(instance: DagsterInstance) -> None:
+    jobs = [define_asset_job(name, AssetSelection.assets(CHUNKS)) for name in ("events_capture", "other_capture")]
+    defs = Definitions(assets=[chunks], jobs=jobs)
+
+    def run(hour: int, job: str = "events_capture") -> str:
+        done = defs.resolve_job_def(job).execute_in_process(instance=instance, partition_key=f"2026-11-20-{hour:02}:00")
+        return done.run_id
+
+    def shown() -> object:
+        return instance.get_latest_storage_id_by_partition(CHUNKS, DagsterEventType.ASSET_MATERIALIZATION)
+
+    began = datetime.now(UTC) - timedelta(seconds=1)
+    # The hour 0 twice, the hour 1 three times; the second run is the newest with that check.
+    runs = [run(hour) for hour in (0, 0, 1, 1, 1)]
+    other = run(2, "other_capture")
+    before, now = shown(), datetime.now(UTC) + timedelta(seconds=1)
+    assert forget_runs(instance, PROJECT, "events", began - timedelta(days=1), began) == 0
+    assert forget_runs(instance, PROJECT, "events", began, now) == 3
+    assert {one.run_id for one in instance.get_runs()} == {runs[1], runs[4], other}
+    assert shown() == before
+    for check in (NO_GAPS, KEEPS_UP):
+        assert instance.get_latest_asset_check_evaluation_record(PROJECT.check_key("events", check)) is not None
+    # Again there is nothing to do.
+    assert forget_runs(instance, PROJECT, "events", began, now) == 0
