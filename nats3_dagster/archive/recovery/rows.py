@@ -11,6 +11,7 @@ from nats3_dagster.archive.proof.manifests import build_manifest
 from nats3_dagster.archive.recovery.found import Found
 from nats3_dagster.archive.recovery.live_chunks import LiveChunk
 from nats3_dagster.archive.recovery.objects import StoredManifest
+from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored.kept_settings import KeptSettings
 from nats3_dagster.archive.stored.ranged import open_object
 from nats3_dagster.catalog.rebuilds import NOT_VALID
@@ -21,6 +22,8 @@ from nats3_dagster.workspace import Workspace
 
 # Gaps that are added by one statement.
 _GAPS = 10_000
+# The version of an hour that is no longer as it was sealed: a manifest does not say which sequences a chunk lacks.
+_UNKNOWN = "0" * 16
 
 
 class Rows:
@@ -106,7 +109,8 @@ class Rows:
             return None
         if key != stored.key:
             return None
-        return replace(_seal(stored), revision=row.revision, chunks=row.chunks, losses=row.losses)
+        content = contents(self._workspace, self._archive, [manifest.hour])[manifest.hour]
+        return replace(_seal(stored), revision=row.revision, chunks=row.chunks, losses=row.losses, content=content)
 
 
 def _seal(stored: StoredManifest) -> Seal:
@@ -120,6 +124,7 @@ def _seal(stored: StoredManifest) -> Seal:
         messages=manifest.messages,
         losses=manifest.losses,
         gaps=manifest.gap_size,
+        content=_UNKNOWN,
         bucket=manifest.bucket,
         key=stored.key,
         sha256=stored.sha256,

@@ -37,7 +37,9 @@ from json_to_recordset(:gaps::json) as g(
     after_ns bigint, before_ns bigint)
 order by g.incarnation_id, g.first_seq;
 
--- name: add_rebuilt_seal(archive, hour, number, revision, chunks, losses, messages, gaps, bucket, key, sha256, stored_bytes)
+-- name: add_rebuilt_seal(archive, hour, number, revision, chunks, losses, messages, gaps, content, bucket, key, sha256, stored_bytes)
 -- Adds a seal that the bucket has a manifest of. Of the revision -1 it is not valid.
-insert into nats3.seal (archive_id, hour, number, revision, chunks, losses, messages, gaps, bucket, key, sha256, stored_bytes)
-values (:archive, :hour, :number, :revision, :chunks, :losses, :messages, :gaps, :bucket, :key, :sha256, :stored_bytes);
+insert into nats3.seal (archive_id, hour, number, revision, chunks, losses, messages, gaps, content, bucket, key, sha256,
+                        stored_bytes)
+values (:archive, :hour, :number, :revision, :chunks, :losses, :messages, :gaps, :content, :bucket, :key, :sha256,
+        :stored_bytes);
