@@ -1,6 +1,7 @@
 """How much Dagster keeps of a run in its database."""
 
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 
@@ -29,7 +30,7 @@ def kept_of_run(postgres: str, run_id: str) -> Kept:
     """Bytes are those of the rows as Postgres stores them, without indexes."""
     with psycopg.connect(postgres, options="-csearch_path=public") as connection:
 
-        def size(table: str, where: str) -> int:
+        def size(table: LiteralString, where: LiteralString) -> int:
             query = f"select coalesce(sum(pg_column_size(t.*)), 0)::bigint from {table} t where {where}"
             (found,) = connection.execute(query, {"run": run_id}).fetchone() or (0,)
             return found
