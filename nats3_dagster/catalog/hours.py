@@ -129,7 +129,7 @@ class BesideRow:
 
 @dataclass(slots=True, kw_only=True)
 class ContentRow:
-    """What an hour holds of one incarnation: units as in HourSummary."""
+    """The content of an hour, of one incarnation: units as in HourSummary."""
 
     hour: str
     stream: str
@@ -222,8 +222,8 @@ class Hours:
             return sql.value(int, "revision", archive=archive.id)
 
     def contents(self, archive: Archive, hours: Collection[str]) -> list[ContentRow]:
-        """What the hours hold, a row for each hour and incarnation, oldest first; none for an hour without messages and
-        losses. How the messages are cut into chunks changes nothing here."""
+        """Returns the content of the hours, a row for each hour and incarnation, oldest first; none for an hour without
+        messages and losses. How the messages are cut into chunks changes nothing here."""
         chosen = {"archive": archive.id, "hours": sorted(hours), "losses": [*LOST_IN_CHUNKS]}
         with self._session.reading() as sql:
             return sql.rows(ContentRow, "hour_contents", **chosen)

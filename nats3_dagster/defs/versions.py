@@ -1,4 +1,4 @@
-"""Versions of events: what an hour holds, and of which version of its upstream hour it was made. Dagster compares them.
+"""Versions of events: what an hour holds, and the version of its upstream hour that it was made from.
 
 Invariant: a version follows from what the catalog has, never from a run: events of runs and of sensors have the same.
 """

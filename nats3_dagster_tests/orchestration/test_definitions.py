@@ -24,6 +24,7 @@ from dagster._utils.error import serializable_error_info_from_exc_info
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks import SCHEMA
+from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.columns import COLUMNS
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.project import load
@@ -124,7 +125,8 @@ def test_hours_begin_with_the_oldest_message_and_hold_the_current_one(loaded: De
         assert node.freshness_policy == FreshnessPolicy.time_window(timedelta(seconds=90960), timedelta(seconds=4560))
         assert node.metadata["dagster/column_schema"] == COLUMNS
         assert node.tags["dagster/storage_kind"] == "s3"
-    assert {name: p.max_partitions_per_run for name, p in policies.items() if p} == {"chunks": 24, "replay": None}
+    most = {name: p.max_partitions_per_run for name, p in policies.items() if p}
+    assert most == {"chunks": CAPTURE_HOURS, "replay": None}
     pools = {name: loaded.resolve_assets_def(node.key).op.pool for name, node in nodes.items()}
     assert pools == {"chunks": "jetstream", "replay": "replay"}
 

@@ -53,7 +53,7 @@ where h.archive_id = :archive and i.stream = :stream and i.created_ns = :created
 order by h.first_seq;
 
 -- name: hour_contents(archive, hours, losses)
--- What each of the hours holds of each incarnation, whatever chunks its messages are cut into: sums of the messages, the
+-- The content of each of the hours, by incarnation, whatever chunks its messages are cut into: sums of the messages, the
 -- digest of their sequences where the catalog knows these, and the missing sequences by reason as JSON. Where a subject
 -- filter left messages out between the hour's own, no chunk says which sequences are absent: seqs is null.
 with own as (
