@@ -22,7 +22,7 @@ from nats3_dagster.workspace import Workspace
 
 # Gaps that are added by one statement.
 _GAPS = 10_000
-# The version of an hour that is no longer as it was sealed: a manifest does not say which sequences of a chunk are absent.
+# The version of an hour that is no longer as it was sealed: a manifest does not say which messages a chunk has.
 _UNKNOWN = "0" * 16
 
 
