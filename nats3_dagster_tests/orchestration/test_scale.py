@@ -60,10 +60,10 @@ where hole <> 0"""
 
 # Every hour up to now is sealed but the last day's: those of seven years, most of them without a chunk.
 _FILL_SEALS = """
-insert into nats3.seal (archive_id, hour, number, revision, chunks, losses, messages, gaps, bucket, key, sha256,
-                        stored_bytes)
+insert into nats3.seal (archive_id, hour, number, revision, chunks, losses, messages, gaps, content, bucket, key,
+                        sha256, stored_bytes)
 select c.archive_id, to_char(t, 'YYYY-MM-DD-HH24:00'), 1, coalesce(h.revision, 0), coalesce(h.chunks, 0), 0, 1, 0,
-       'archive', t::text, repeat('0', 64), 100
+       repeat('0', 16), 'archive', t::text, repeat('0', 64), 100
 from nats3.coverage c, generate_series(timestamp '2020-01-01', now() at time zone 'UTC' - interval '1 day', '1 hour') t
 left join nats3.hour h on h.hour = to_char(t, 'YYYY-MM-DD-HH24:00')"""
 

@@ -79,8 +79,9 @@ from nats3.chunk where archive_id = any(:archives::bigint[]) and deleted_at is n
 
 -- name: seal_hours(last_hour, before)
 -- A seal of each hour with messages, and of each hour without any from `before` on, of every archive.
-insert into nats3.seal (archive_id, hour, number, revision, chunks, losses, messages, gaps, bucket, key, sha256, stored_bytes)
-select a.id, h.hour, 1, h.revision, h.chunks, 0, h.messages, 0, a.bucket,
+insert into nats3.seal (archive_id, hour, number, revision, chunks, losses, messages, gaps, content, bucket, key, sha256,
+                        stored_bytes)
+select a.id, h.hour, 1, h.revision, h.chunks, 0, h.messages, 0, repeat('0', 16), a.bucket,
        format('archive=%s/date=%s/hour=%s/manifest-0001-%s.json.zst', a.name, left(h.hour, 10), substr(h.hour, 12, 2),
               left(encode(sha256(h.hour::bytea), 'hex'), 12)),
        encode(sha256(h.hour::bytea), 'hex'), 900

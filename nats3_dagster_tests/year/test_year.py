@@ -41,6 +41,7 @@ def seal(catalog: Catalog, logs: Archive, number: int) -> None:
         losses=row.losses,
         messages=1,
         gaps=0,
+        content="0" * 16,
         bucket="archive",
         key=key,
         sha256="0" * 64,
