@@ -333,7 +333,7 @@ def test_hours_sum_the_live_chunks(catalog, logs):
     assert (first.first_ns, first.last_ns, first.spans) == (HOUR_NS + 1, HOUR_NS + 30, ((LOGS, SeqRange(1, 30)),))
     assert (second.hour, second.chunks, second.messages) == (NEXT_HOUR, 2, 12)
     assert second.spans == ((LOGS, SeqRange(31, 40)), (AGAIN, SeqRange(3, 4)))
-    assert catalog.hours.count(logs) == 2
+    assert catalog.hours.counts(logs).hours == 2
     assert catalog.hours.select(logs, limit=1) == (first,)
     assert catalog.hours.select(logs, limit=1, offset=1) == catalog.hours.select(logs, first=NEXT_HOUR) == (second,)
     assert catalog.hours.select(logs, last=HOUR) == (first,)

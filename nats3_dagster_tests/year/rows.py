@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from dagster import DagsterInstance, SensorEvaluationContext, build_sensor_context
@@ -20,7 +21,7 @@ from nats3_dagster.defs.cursor import ArchiveCursor, write
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.defs.tick import Reconciled, Tick
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.model import Selection
+from nats3_dagster.model import Archive, Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.year.fill import last_hour
@@ -65,22 +66,35 @@ def _command(*words: str) -> Call:
     return run
 
 
+@cache
+def _instance() -> DagsterInstance:
+    """One for all ticks of the process: the daemon has one too."""
+    return DagsterInstance.ephemeral()
+
+
 @contextmanager
 def _context(cursor: str | None = None) -> Iterator[SensorEvaluationContext]:
-    with DagsterInstance.ephemeral() as instance:
-        yield build_sensor_context(instance=instance, cursor=cursor)
+    yield build_sensor_context(instance=_instance(), cursor=cursor)
+
+
+def _first_hour(workspace: Workspace, archive: Archive) -> str:
+    """The first partition of the archive."""
+    totals = workspace.catalog.archives.totals_of(archive)
+    assert totals
+    return hour_of(totals.begins_ns)
 
 
 def _capture_tick(workspace: Workspace) -> None:
     archive = workspace.catalog.archives.get("long")
     with _context() as context:
-        sensors._evaluate_capture(context, PROJECT, workspace, archive, "2020-01-01-00:00")
+        sensors._evaluate_capture(context, PROJECT, workspace, archive, _first_hour(workspace, archive))
 
 
 def _seal_tick(name: str) -> Call:
     def tick(workspace: Workspace) -> None:
+        first = _first_hour(workspace, workspace.catalog.archives.get(name))
         with _context() as context:
-            sensors._evaluate_seal(context, PROJECT, workspace.settings, name, "2020-01-01-00:00")
+            sensors._evaluate_seal(context, PROJECT, workspace.settings, name, first)
 
     return tick
 
@@ -100,10 +114,9 @@ def _catalog_tick(workspace: Workspace) -> None:
 def _moved_tick(workspace: Workspace) -> None:
     """What a tick reads of the catalog for an archive that changed."""
     archive = workspace.catalog.archives.get("many")
-    with DagsterInstance.ephemeral() as instance:
-        tick = Tick(instance, workspace, PROJECT, [archive], Reconciled(), None, {})  # type: ignore[arg-type]
-        tick.seals_of(archive)
-        tick.revisions_of(archive)
+    tick = Tick(_instance(), workspace, PROJECT, [archive], Reconciled(), None, {})  # type: ignore[arg-type]
+    tick.seals_of(archive)
+    tick.revisions_of(archive)
 
 
 def _sweep_tick(_: Workspace) -> None:
