@@ -22,7 +22,6 @@ from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.defs.tick import Reconciled, Tick
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, Selection
-from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.year.fill import last_hour
 
@@ -132,14 +131,16 @@ def _scrape(path: str) -> Call:
 
         from nats3_dagster.api.app import create_app
 
-        if workspace.settings not in _clients:
-            _clients[workspace.settings] = TestClient(create_app(workspace.settings))
-        assert _clients[workspace.settings].get(path).status_code == 200
+        if not _clients:
+            _clients.append(TestClient(create_app(workspace.settings)).__enter__())
+        answer = _clients[0].get(path)
+        assert answer.status_code == 200, answer.text[:300]
 
     return get
 
 
-_clients: dict[Settings, Any] = {}
+# The one of the process.
+_clients: list[Any] = []
 
 
 def _check(name: str) -> Call:
