@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from nats3_dagster.archive.stored.fetch import fetch_chunks
-from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.decoding.decoders import decoder_of
 from nats3_dagster.exports.decoding.keys import ALL, escaped, key_of, tokens_of
 from nats3_dagster.exports.decoding.message import Message, Row, Undecodable
@@ -31,6 +30,9 @@ from nats3_dagster.model.messages import exact_subjects, selected, subject_names
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.objects import Bucket, Outlet
 from nats3_dagster.subjects import decoded
+
+# Why a message is not in a file of its key. It must not hold up the others of its hour.
+TOO_MANY = "The hour has all the files that it may have, of other keys: choose a key with fewer values"
 
 
 @dataclass(slots=True)
@@ -56,8 +58,8 @@ class GroupExport:
         self._slots = 60 // spec.interval_minutes
         self._files: dict[tuple[str, int], _File] = {}
         self._keys: dict[str, str] = {}
-        self._undecoded: list[bytes] = []
-        self._undecoded_seqs: list[int] = []
+        # Each with its sequence.
+        self._undecoded: list[tuple[int, bytes]] = []
         self._first_reason = ""
         # Whether the filters take a subject, as far as one was met.
         self._taken: dict[str, bool] = {}
@@ -113,10 +115,12 @@ class GroupExport:
     def _add_message(self, message: Message, rows: list[Row]) -> None:
         try:
             prepared = [(self._key(self._key_of(message, row)), self._serializer.prepare(message, row)) for row in rows]
+            slot = min(max((message.time_ns - self._start_ns) // self._interval_ns, 0), self._slots - 1)
+            if len(self._files) + len({key for key, _ in prepared if (key, slot) not in self._files}) > MAX_FILES:
+                raise Undecodable(TOO_MANY)
         except Undecodable as reason:
             self._add_undecoded(message, reason)
             return
-        slot = min(max((message.time_ns - self._start_ns) // self._interval_ns, 0), self._slots - 1)
         for key, row in dict(prepared).items() if self._serializer.whole else prepared:
             file = self._files.get((key, slot)) or self._new_file(key, slot, message.seq)
             file.writer.add(row)
@@ -179,11 +183,16 @@ class GroupExport:
         for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(both)], strict=True):
             code, slot = divmod(int(both[first]), self._slots)
             first_seq, last_seq = int(seqs[places[first]]), int(seqs[places[end - 1]])
-            file = self._files.get((keys[code], slot)) or self._new_file(keys[code], slot, first_seq)
+            file = self._files.get((keys[code], slot))
+            if file is None and len(self._files) >= MAX_FILES:
+                for message in _messages(batch.take(pa.array(places[first:end]))):
+                    self._add_undecoded(message, Undecodable(TOO_MANY))
+                continue
+            file = file or self._new_file(keys[code], slot, first_seq)
             file.messages += end - first
             file.last_seq = last_seq
+            self._messages += end - first
             yield file, places[first:end]
-        self._messages += len(places)
 
     def _subject_keys(self, batch: pa.RecordBatch) -> tuple[list[str], Int64s]:
         """The keys of the messages: escaped, and for each message which it is; -1 where its subject has none."""
@@ -219,19 +228,13 @@ class GroupExport:
         return known
 
     def _new_file(self, key: str, slot: int, seq: int) -> _File:
-        if len(self._files) == MAX_FILES:
-            raise OperatorError(
-                f"The export {self._job.spec.name} splits {self._messages} messages into more than {MAX_FILES} files",
-                "Choose a key with fewer values",
-                field="key",
-            )
         file = self._files[key, slot] = _File(self._serializer.new_file(), seq, seq)
         return file
 
     def _add_undecoded(self, message: Message, reason: Undecodable) -> None:
         self._first_reason = self._first_reason or f"message {message.seq}: {reason}"
-        self._undecoded.append(line_of(message.document(self._job.stream) | {"reason": str(reason)}))
-        self._undecoded_seqs.append(message.seq)
+        line = line_of(message.document(self._job.stream) | {"reason": str(reason)})
+        self._undecoded.append((message.seq, line))
 
     def _stage(self, outlet: Outlet) -> Iterator[StagedFile]:
         for number, (key, slot) in enumerate(sorted(self._files)):
@@ -242,11 +245,15 @@ class GroupExport:
     def _stage_undecoded(self, outlet: Outlet) -> StagedFile | None:
         if not self._undecoded:
             return None
-        seqs = self._undecoded_seqs
+        # Of a batch the messages of a key come together.
+        self._undecoded.sort(key=lambda one: one[0])
+        seqs = [seq for seq, _ in self._undecoded]
         file = _File(self._serializer.new_file(), seqs[0], seqs[-1], len(seqs))
         folder = f"{own_folder(self._job.archive, self._job.spec.name)}/undecoded/{hour_name(self._job.hour)}"
         path = f"{folder}/{self._group.mark}{seqs[0]:020d}-{seqs[-1]:020d}.ndjson.gz"
-        return self._put(outlet, path, "undecoded", compressor_of("gzip")(b"".join(self._undecoded)), file)
+        return self._put(
+            outlet, path, "undecoded", compressor_of("gzip")(b"".join(line for _, line in self._undecoded)), file
+        )
 
     def _put(self, outlet: Outlet, path: str, name: str, data: bytes, file: _File) -> StagedFile:
         staged = f"{self._job.staging}/{self._group.number:05d}-{name}"

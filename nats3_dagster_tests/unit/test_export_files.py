@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from nats3_dagster.errors import OperatorError, SourceError
+from nats3_dagster.errors import SourceError
 from nats3_dagster_tests.support.catalog import HOUR, LOGS
 from nats3_dagster_tests.support.exports import Case, block
 
@@ -217,11 +217,15 @@ def test_incarnations_with_the_same_sequences_have_files_of_their_own(case):
     assert [line["text"] for line in case.lines()] == ["old", "new"]
 
 
-def test_too_many_files_are_refused(case, monkeypatch):
+@pytest.mark.parametrize("more", [{}, {"format": "csv", "columns": ("a",)}, {"key": "field:k"}], ids=str)
+def test_messages_of_more_keys_than_files_are_undecoded(case, monkeypatch, more):
+    """They come between messages of keys that have a file, which are exported as ever."""
     monkeypatch.setattr("nats3_dagster.exports.group_export.MAX_FILES", 3)
-    case.chunk(*[(f"x.{n}", b"{}") for n in range(4)])
-    with pytest.raises(OperatorError, match="into more than 3 files. Choose a key with fewer values"):
-        case.run(decode="json", key="subject:2")
+    case.chunk(*[(f"x.{n % 5}", b'{"k":"%d","a":1}' % (n % 5)) for n in range(10)])
+    made = case.run(**{"decode": "json", "key": "subject:2", "max_undecoded": 4, **more})
+    assert (made.files, made.messages, made.undecoded) == (3, 6, 4)
+    assert [m["seq"] for m in case.undecoded()] == [4, 5, 9, 10]
+    assert "choose a key with fewer values" in case.undecoded()[0]["reason"]
 
 
 def test_more_undecoded_messages_than_allowed_change_no_file(case):
