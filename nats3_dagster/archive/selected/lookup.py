@@ -17,9 +17,15 @@ MOST_ASKED = 20
 
 def chunks_of(workspace: Workspace, archive: Archive, selection: Selection) -> tuple[Chunk, ...]:
     """The live chunks in the hours, times and sequences of the selection, in stream order, with their counts by
-    subject. Those of other subjects are among them, because `uncovered` needs them: see `with_subjects`."""
+    subject, and by minute where times cut them. Those of other subjects are among them, because `uncovered` needs them:
+    see `with_subjects`."""
     return workspace.catalog.chunks.select(
-        archive, hours=selection.hours or None, time_range=selection.times, seqs=selection.sequences, with_subjects=True
+        archive,
+        hours=selection.hours or None,
+        time_range=selection.times,
+        seqs=selection.sequences,
+        with_subjects=True,
+        with_minutes=selection.times is not None,
     )
 
 
