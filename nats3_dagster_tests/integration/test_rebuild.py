@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from nats3_dagster import fault_points
+from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.recovery.orphan_sweep import sweep_each
@@ -16,7 +17,10 @@ from nats3_dagster.errors import StoreError
 from nats3_dagster.model import Archive, Gap, SeqRange, Witness
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history, publish, stored
+from nats3_dagster_tests.support.captures import plan, read, take
 from nats3_dagster_tests.support.recovery import HOURS, LIFE, new_archive, put, tables, without
+from nats3_dagster_tests.support.wire import Wire
 
 # The columns of each table that no object says; None: nothing of the table is known.
 UNKNOWN: dict[str, tuple[str, ...] | None] = {
@@ -223,3 +227,38 @@ def test_what_contradicts_itself_is_named_and_refused(
             store.delete(key)
     put_back(open_.key)
     assert "no settings" in dry().settings
+
+
+def test_a_capture_goes_on_where_the_archive_ended_and_one_that_was_under_way_comes_once(
+    workspace: Workspace, other: Workspace, wire: Wire, bucket: str
+) -> None:
+    publish(wire, 1, 100)
+    archive = archive_of(workspace, bucket)
+    former = other_history(workspace, archive, plan(workspace, archive, wire), 60)
+    take(workspace, archive, wire)
+    publish(wire, 101, 150)
+    under_way = plan(workspace, archive, wire)
+    outcomes = read(workspace, under_way)
+    # Its object is there and agrees with the stream; one of another history does not.
+    one = only(rebuild(other, bucket))
+    assert (one.messages, one.unlisted, list(one.refused), one.stream) == (150, 1, [former.key], "")
+    assert "has another message at sequence" in one.refused[former.key]
+    # The old catalog may have it too, and then captures no more.
+    assert [result.messages for result in commit.commit(workspace, under_way, outcomes)] == [50]
+    publish(wire, 151, 160)
+    again = other.catalog.archives.get("events")
+    assert take(other, again, wire).messages == 10
+    assert stored(other, again) == {n: b"%d" % n for n in range(1, 161)}
+    assert gaps(other, again) == {}
+    with pytest.raises(StoreError, match="another owner"):
+        folder.require(workspace, archive)
+
+
+def test_a_stream_that_was_made_again_is_named(workspace: Workspace, other: Workspace, wire: Wire, bucket: str) -> None:
+    publish(wire, 1, 10)
+    take(workspace, archive_of(workspace, bucket), wire)
+    wire.api("STREAM.DELETE.EV")
+    publish(wire, 1, 5)
+    one = only(rebuild(other, bucket))
+    assert (one.messages, one.error) == (10, None)
+    assert "was deleted and made again" in one.stream
