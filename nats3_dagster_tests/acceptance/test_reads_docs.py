@@ -151,7 +151,7 @@ def test_each_request_of_the_table_is_there(url: str) -> None:
 
 
 def test_each_program_runs(archive: Archive, capsys: pytest.CaptureFixture[str]) -> None:
-    read, resumed = blocks("Python", "python")
+    read, resumed, frames = blocks("Python", "python")
     names: dict[str, Any] = {}
     exec(compile(read, "reads.md", "exec"), names)
     assert capsys.readouterr().out == "4721 logs.web.2 b'GET / 200'\n"
@@ -163,3 +163,6 @@ def test_each_program_runs(archive: Archive, capsys: pytest.CaptureFixture[str])
     batches.clear()
     exec(compile(resumed, "reads.md", "exec"), names)  # with the token of the first run
     assert batches == []
+    exec(compile(frames, "reads.md", "exec"), names)
+    assert names["frame"].columns == ["subject", "time"]
+    assert names["table"].num_rows > 0

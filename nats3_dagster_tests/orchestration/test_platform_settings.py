@@ -152,7 +152,7 @@ def test_the_page_has_every_name(settings: Settings) -> None:
     pools = {one.op.pool for one in repository.assets_defs_by_key.values() if one.is_executable and one.op.pool}
     assert {node.key.to_user_string() for node in graph.asset_nodes} == rows["assets"]
     assert {check.name for check in graph.asset_check_keys} == rows["checks"] - {"acme/orders/chunks"}
-    assert {job.name for job in jobs} == rows["jobs"]
+    assert {job.name for job in jobs} | {one.name for one in repository.schedule_defs} == rows["jobs"]
     assert {one.name for one in repository.sensor_defs} == rows["sensors"]
     of_assets = {one.op.name for one in repository.assets_defs_by_key.values() if one.is_executable}
     assert of_assets | {node.name for job in jobs for node in job.nodes} == rows["ops in run config"]

@@ -53,6 +53,9 @@ update nats3.coverage c set covered = n.covered, chunks = n.chunks, messages = n
 from (select range_agg(seqs) as covered, count(*) as chunks, sum(messages) as messages,
              sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes, min(first_ns) as first_ns,
              max(last_ns) as last_ns from nats3.chunk) n"""
+_FILL_SUMS = """
+insert into nats3.archive_hours as k (archive_id, hours) select archive_id, count(distinct hour) from nats3.hour group by 1
+on conflict (archive_id) do update set hours = excluded.hours"""
 _TILES = """
 select count(*) from (select lower(seqs) - lag(upper(seqs), 1, 1::int8) over (order by seqs) as hole from nats3.chunk) t
 where hole <> 0"""
@@ -66,6 +69,12 @@ select c.archive_id, to_char(t, 'YYYY-MM-DD-HH24:00'), 1, coalesce(h.revision, 0
        repeat('0', 16), 'archive', t::text, repeat('0', 64), 100
 from nats3.coverage c, generate_series(timestamp '2020-01-01', now() at time zone 'UTC' - interval '1 day', '1 hour') t
 left join nats3.hour h on h.hour = to_char(t, 'YYYY-MM-DD-HH24:00')"""
+# What the trigger of each seal would have added up.
+_SUM_SEALS = """
+update nats3.archive_hours k set sealed = n.sealed, sealed_filled = n.filled, sealed_empty = n.empty
+from (select int4multirange(nats3.hour_range(min(hour), max(hour))) as sealed,
+             count(*) filter (where chunks > 0) as filled, count(*) filter (where chunks = 0) as empty
+      from nats3.seal) n"""
 
 
 @pytest.fixture
@@ -90,6 +99,7 @@ def _fill(connection: "psycopg.Connection[Any]") -> None:
         connection.execute(f"drop index if exists nats3.{name}".encode())
     connection.execute(_FILL, {"seqs": SEQS, "chunks": CHUNKS})
     connection.execute(_FILL_HOURS)
+    connection.execute(_FILL_SUMS)
     connection.execute(_FILL_COVERAGE)
     for name in _INDEXES:
         connection.execute(found[name].encode())
@@ -140,7 +150,11 @@ def test_ticks_and_loads_are_as_fast_beside_a_million_chunks(full: Wire, setting
         first = asked(seal_tick(instance))[0]
         assert first.tags["dagster/asset_partition_range_start"] == "2020-01-01-00:00"
         with psycopg.connect(settings.postgres, autocommit=True) as connection:
+            connection.execute("alter table nats3.seal disable trigger user")
             connection.execute(_FILL_SEALS)
+            connection.execute(_SUM_SEALS)
+            connection.execute("alter table nats3.seal enable trigger user")
+            connection.execute("analyze")
         wall, cpu = measured(lambda: seal_tick(instance))
         assert wall < 1
         assert cpu < 0.5
