@@ -174,7 +174,8 @@ class Link:
             return
         self._ready.set_result(client)
         await ending
-        with suppress(OSError):  # of a socket that the server has closed, while nats-py tries to connect again
+        # Of a socket that the server has closed, while nats-py tries to connect again: uvloop's own is a RuntimeError.
+        with suppress(OSError, RuntimeError):
             await client.close()
 
 

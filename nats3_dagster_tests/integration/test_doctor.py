@@ -281,7 +281,7 @@ def test_servers_that_are_down_are_all_told_at_once(
     failed = [f for f in ran.json if f["status"] == "fail"]
     assert [f["area"] for f in failed] == ["nats", "postgres", "store", "java"]
     assert all(f["do"] for f in failed)
-    assert ran.error == "Error: 4 of 7 checks fail. Do what stands beside them, then run it again"
+    assert ran.error == "Error: 4 of 8 checks fail. Do what stands beside them, then run it again"
     assert "Pl4nted" not in ran.out + ran.err
 
 
