@@ -54,7 +54,8 @@ from (select range_agg(seqs) as covered, count(*) as chunks, sum(messages) as me
              sum(payload_bytes) as payload_bytes, sum(stored_bytes) as stored_bytes, min(first_ns) as first_ns,
              max(last_ns) as last_ns from nats3.chunk) n"""
 _FILL_SUMS = """
-insert into nats3.archive_hours as k (archive_id, hours) select archive_id, count(distinct hour) from nats3.hour group by 1
+insert into nats3.archive_hours as k (archive_id, hours)
+select archive_id, count(distinct hour) from nats3.hour group by 1
 on conflict (archive_id) do update set hours = excluded.hours"""
 _TILES = """
 select count(*) from (select lower(seqs) - lag(upper(seqs), 1, 1::int8) over (order by seqs) as hole from nats3.chunk) t
