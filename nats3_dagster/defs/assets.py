@@ -94,11 +94,12 @@ def chunks_asset(
         nats3_s3: ResourceParam[Any],
         nats3_spark: ResourceParam[Any],
     ) -> Iterator[MaterializeResult | AssetMaterialization | AssetCheckEvaluation]:
-        from nats3_dagster.archive.declared.declaration import ensure_declared
-
         captured: list[AssetMaterialization] = []
         try:
             with step_failures(context, naming, STOPPED_CAPTURE):
+                # A run that is terminated while this is imported says so too.
+                from nats3_dagster.archive.declared.declaration import ensure_declared
+
                 hours_to_capture = hours_of_run(context, hours, name)
                 settings = with_store(nats3_settings, nats3_s3)
                 if declaration is not None:

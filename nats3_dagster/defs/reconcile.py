@@ -56,7 +56,10 @@ def reconcile(
         try:
             after = tick.compare(archive, heard.get(archive.id), now[archive])
         except Nats3Error as error:
-            found.problems.append(error)
+            live = workspace.catalog.archives.find(archive.name)
+            # One that is deleted while it is compared is wiped by the next call.
+            if live is not None and live.id == archive.id:
+                found.problems.append(error)
             continue
         if after is not None:
             found.heard[archive.id] = after

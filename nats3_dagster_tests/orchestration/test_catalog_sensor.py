@@ -261,6 +261,23 @@ def test_an_archive_made_again_between_two_reads_of_a_tick_keeps_its_events(
     daemon.settle()
 
 
+def test_an_archive_that_is_deleted_between_two_reads_of_a_tick_fails_no_tick(
+    settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captured(settings, bucket, 2)
+    daemon.settle()
+    seal(settings)
+
+    def remove() -> None:
+        with Workspace(settings) as workspace:
+            delete(workspace, "events", purge=False)
+
+    meanwhile(monkeypatch, "tick.partitions_read", remove)
+    assert "Not compared" not in str(daemon.evaluate().skip_reason)
+    daemon.settle()
+    assert daemon.known() == set()
+
+
 def test_an_archive_deleted_and_made_again_begins_anew(settings: Settings, bucket: str, daemon: Daemon) -> None:
     hours = captured(settings, bucket, 3)
     seal(settings)

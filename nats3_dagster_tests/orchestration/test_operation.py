@@ -1,5 +1,6 @@
 """An operator's day with the running processes: a replay is cancelled and continued, and no secret is to be seen."""
 
+import json
 import os
 import subprocess
 import sys
@@ -105,7 +106,7 @@ def terminated(dagster: Dagster, run_id: str) -> list[str]:
     assert dagster.ask(_TERMINATE, run=run_id)["terminateRun"]["__typename"] == "TerminateRunSuccess"
     eventually(lambda: status(dagster, run_id) == "CANCELED", "the run is cancelled", 30)
     errors = [event["error"] for event in events(dagster, run_id) if event.get("error")]
-    assert all((error["stack"], error["cause"]) == ([], None) for error in errors)
+    assert [(error["stack"], error["cause"]) for error in errors] == [([], None)] * len(errors), json.dumps(errors)
     return [error["message"] for error in errors]
 
 
