@@ -127,8 +127,7 @@ def test_what_the_time_went_into():
     rows = dict(as_rows(result))
     assert rows["stream"] == "LOGS_2 (the names of LOGS are taken; nothing of it was touched)"
     assert rows["capture"] == (
-        "60,000 messages in 17.9 s: 7.9 s for the 48 hours (each a Spark job and a chunk), 3.5 s to start Spark, "
-        "6.5 s Dagster"
+        "60,000 messages in 17.9 s: 7.9 s for the 48 hours (each a chunk), 3.5 s to start Spark, 6.5 s Dagster"
     )
     assert rows["replay"] == "60,000 messages in 12.5 s, the start of Dagster and Spark included"
     view = document_of(result).plain()
