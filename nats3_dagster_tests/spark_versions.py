@@ -42,6 +42,7 @@ TESTS = (
     "integration/test_spark_jetstream.py",
     "integration/test_write_lease.py",
     "orchestration/test_connect.py",
+    "orchestration/test_platform.py",
     "unit/test_bad_input.py",
     "unit/test_header_maps.py",
     "unit/test_pyspark_features.py",
