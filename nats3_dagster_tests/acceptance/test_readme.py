@@ -26,7 +26,9 @@ import psycopg
 import pytest
 
 from nats3_dagster.dev.loglines import read_lines
+from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import answers, free_port
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.errors import OperatorError
 from nats3_dagster_tests.support.wire import Wire
@@ -265,6 +267,28 @@ def test_another_demo_touches_nothing_of_what_was_made_before(shell: Shell, outp
     after = _stands(shell)
     assert {key: after[key] for key in before} == before
     assert {f["what"] for f in shell.json("doctor") if f["status"] == "fail"} == set()
+
+
+def test_the_commands_of_a_production_machine(
+    own_nats: NatsServer, empty_postgres_url: str, s3_server: S3Server
+) -> None:
+    """The block whose addresses are placeholders, with those of real servers in their places."""
+    (block,) = re.findall(r"```\n(export [^`]*)```", (ROOT / "README.md").read_text())
+    values = {
+        "NATS3_NATS_URL": own_nats.url,
+        "NATS3_POSTGRES_URL": empty_postgres_url,
+        "AWS_ENDPOINT_URL_S3": s3_server.endpoint,
+        "AWS_ACCESS_KEY_ID": s3_server.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
+    }
+    script, replaced = re.subn(r"\b([A-Z0-9_]+)=\S+", lambda found: f"{found[1]}='{values[found[1]]}'", block)
+    assert replaced == len(values)
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": os.environ["HOME"]}
+    environment |= {name: os.environ[name] for name in ("JAVA_HOME", "NATS3_HOME") if name in os.environ}
+    ran = subprocess.run(["bash", "-ec", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    with psycopg.connect(empty_postgres_url) as connection:
+        assert connection.execute("select count(*) from nats3.archive").fetchone() == (0,)
 
 
 def _stands(shell: Shell) -> dict[str, Any]:
