@@ -1,4 +1,4 @@
-"""What Dagster says of an archive that is healthy, late, lossy or paused: its health, its freshness and its checks agree.
+"""What Dagster says of an archive that is healthy, late, lossy or paused: health, freshness and checks agree.
 
 Health is what Dagster itself computes of materializations, freshness and checks.
 """
