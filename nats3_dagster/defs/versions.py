@@ -70,7 +70,7 @@ def upstream_events(instance: DagsterInstance, key: AssetKey, versions: Mapping[
 def replay_version(replay: Replay, chunks: list[ReplayChunk], holds: str | None = None) -> str:
     """Returns the version of an hour that was replayed: what was selected of it, how it was changed, and to where it
     went. The same hour that is replayed again in the same way has the same. `holds`: the version of the hour then,
-    where it is known whoever asks: only the run of a replay knows it."""
+    where the caller knows it: only the run of a replay does."""
     spec = replay.spec
     of_any_hour = {name: value for name, value in asdict(spec.selection).items() if name != "hours"}
     targets = sorted({target.incarnation.stream for target in replay.targets})
