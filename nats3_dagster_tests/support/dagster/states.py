@@ -1,6 +1,6 @@
 """Archives in four states, as Dagster gets to know them: healthy, late, lossy and paused.
 
-Each has three hours of its stream's past, captured in this process. `captured_s` ago Dagster heard of them.
+Each has three hours of its stream's past, captured and sealed in this process. `captured_s` ago Dagster heard of them.
 """
 
 import time
@@ -12,6 +12,7 @@ from dagster._core.instance import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from nats3_dagster.archive.captures import commit, plan
 from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.defs.events import hour_event
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.dev.history import Past, restore_stream
@@ -50,6 +51,7 @@ def in_state(
             planned = plan.plan(workspace, archive, [hour])
             read = [o for seqs in planned.missing for o in RangeCapture(planned.job, seqs, workspace.link).outcomes()]
             commit.commit(workspace, planned, read)
+        list(seal_hours(workspace, archive, hours))
         for hour in hours:
             report(instance, hour_event(PROJECT, workspace, archive, hour), time.time() - captured_s)
     if state in (LOSSY, PAUSED):
