@@ -128,7 +128,7 @@ def _tags(table: ArchiveTable) -> Mapping[str, str]:
 
 
 def _metadata(naming: Naming, workspace: Workspace, table: ArchiveTable) -> Metadata:
-    """Returns what was noted of the newest sync. The rows are those of the archive, and are left out while the table lags."""
+    """Returns what was noted of the newest sync. The rows are those of the archive, left out while the table lags."""
     archive = workspace.catalog.archives.get(table.archive)
     rows = sum(coverage.messages for coverage in workspace.catalog.coverage.all(archive))
     after = workspace.catalog.tables.of(table.archive_id)
