@@ -18,7 +18,7 @@ from nats3_dagster.catalog.coverage import storable
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
 from nats3_dagster.catalog.rows import ArchiveRow
-from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter, Incarnation, PlacedGap, Seal
+from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter, Incarnation, PlacedGap, ReplayPreset, Seal
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.model.stream import removing_settings
 
@@ -47,6 +47,7 @@ class Rebuilds:
         paused: bool,
         created_at: datetime | None,
         former_filters: Sequence[FormerFilter],
+        presets: Sequence[ReplayPreset],
     ) -> Archive:
         """The archive, without an incarnation. `created_at`: None for now. Raises Conflict when a name or the durable
         is taken."""
@@ -62,6 +63,7 @@ class Rebuilds:
                     paused=paused,
                     created_at=created_at,
                     former_filters=json.dumps([asdict(one) for one in former_filters]),
+                    presets=json.dumps([one.document() for one in presets]),
                 )
             except psycopg.errors.UniqueViolation as error:
                 if error.diag.constraint_name == "archive_durable":

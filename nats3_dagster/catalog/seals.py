@@ -94,6 +94,11 @@ class Seals:
         wanted = None if hours is None else set(hours)
         return tuple(seal for seal in seals if wanted is None or seal.hour in wanted)
 
+    def messages(self, archive: Archive) -> int:
+        """The sum of the messages of all sealed hours, each as it was sealed last."""
+        with self._session.reading() as sql:
+            return sql.value(int, "sealed_messages", archive=archive.id)
+
 
 def _unsealed(sql: Statements, archive: Archive, hour: str) -> UnsealedRow:
     (row,) = sql.rows(UnsealedRow, "hour_to_seal", archive=archive.id, hour=hour)

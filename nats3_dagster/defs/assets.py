@@ -31,7 +31,7 @@ from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.metadata import archive_metadata
 from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
-from nats3_dagster.defs.platform import CHUNKS, REPLAY, SEALED, STREAM, AssetArguments, Platform
+from nats3_dagster.defs.platform import CHUNKS, REPLAY, SEALED, STORAGE_TAG, STREAM, AssetArguments, Platform
 from nats3_dagster.defs.policies import kept_fresh
 from nats3_dagster.defs.replays import dry_run, replay
 from nats3_dagster.defs.resources import start_spark, with_store
@@ -45,8 +45,6 @@ from nats3_dagster.workspace import Workspace
 # Enqueueing a run costs about a second, and its JVM five: a backfill of a year is 37 runs. The view of a backfill shows
 # what ended runs captured.
 CAPTURE_HOURS = 240
-# Where Dagster reads the kind of storage of an asset.
-STORAGE_TAG = "dagster/storage_kind"
 
 
 def stream_asset(naming: Naming, platform: Platform, stream: str) -> AssetSpec:

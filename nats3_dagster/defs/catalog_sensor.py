@@ -102,14 +102,19 @@ def resync(settings: Settings, on_progress: OnReport = lambda done, total: None)
 
 def _resynced(name: str, reported: Counter[AssetKey], wiped: list[AssetKey]) -> Resynced:
     counts = {asset: reported[AssetKey([name, asset])] for asset in ("chunks", "sealed", "replay")}
-    counts["exports"] = sum(n for key, n in reported.items() if key.path[0] == name) - sum(counts.values())
+    tables = reported[PROJECT.table_key(name)]
+    counts["exports"] = sum(n for key, n in reported.items() if key.path[0] == name) - sum(counts.values()) - tables
     return Resynced(name, **counts, wiped=tuple(sorted({key.path[1] for key in wiped if key.path[0] == name})))
 
 
 def _summary(found: Reconciled, naming: Naming, not_synced: Mapping[str, Nats3Error]) -> str:
     """Returns the summary of a tick."""
     counts = Counter(event.asset_key.to_user_string() for event in found.events)
-    done = [f"{count:,} hours of {key}" if count > 1 else f"an hour of {key}" for key, count in counts.items()]
+    tables = {event.asset_key.to_user_string() for event in found.events if event.partition is None}
+    done = [
+        key if key in tables else f"{count:,} hours of {key}" if count > 1 else f"an hour of {key}"
+        for key, count in counts.items()
+    ]
     said = [f"Reported {', '.join(done)}"] if done else []
     if found.wiped:
         said.append(f"Wiped what the catalog does not have: {', '.join(k.to_user_string() for k in found.wiped)}")

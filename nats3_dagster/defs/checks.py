@@ -78,8 +78,9 @@ def checks(naming: Naming, spec: ArchiveSpec) -> AssetChecksDefinition:
                 KEEPS_UP,
                 asset=naming.chunks_key(name),
                 description=(
-                    "Captures come before the stream's limits delete what they have not read: warns at 50% of the way "
-                    "and while the archive is paused, fails at 90%. The capture sensor evaluates it too."
+                    "Captures come before the stream's limits delete what they have not read, and in time: warns at "
+                    "50% of the way, while the archive is paused and when it is late; fails at 90%, and when it is "
+                    "late for a day. The capture sensor evaluates it too."
                 ),
             ),
         ],

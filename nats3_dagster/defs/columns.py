@@ -19,6 +19,18 @@ COLUMNS = TableSchema(
         TableColumn("data", "binary", "Payload", _ALWAYS),
     ]
 )
+# Beside those of the chunks: what each chunk is a partition of (tables.layout.schema, which a test compares).
+TABLE_COLUMNS = TableSchema(
+    columns=[
+        *COLUMNS.columns,
+        TableColumn("hour", "string", "The chunk's hour in UTC, YYYY-MM-DD-HH:00"),
+        TableColumn(
+            "incarnation",
+            "string",
+            "When the stream was created: one that was made again has the same sequences once more",
+        ),
+    ]
+)
 _BY_NAME = {column.name: column for column in COLUMNS.columns}
 # The column of the payload by the decoder, where the decoder does not make columns of what is in it.
 _PAYLOADS = {"raw": "data", "text": "text"}

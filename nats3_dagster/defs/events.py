@@ -53,6 +53,11 @@ class Replayed:
         version = replay_version(self.replay, self.hours.get(hour, []))
         return _event(naming.replay_key(archive), hour, self.metadata(hour) | marks, version_tags(version, upstream))
 
+    def preset_event(self, key: AssetKey, hour: str, of: Upstream) -> AssetMaterialization:
+        """Returns the event of an hour of a replay by name; `of`: the sealed hour as it was when the replay began."""
+        version = replay_version(self.replay, self.hours.get(hour, []), of.version)
+        return _event(key, hour, self.metadata(hour), version_tags(version, of))
+
 
 def captured_event(key: AssetKey, report: status.HourReport, metadata: Metadata) -> AssetMaterialization:
     """Returns the event of an hour of chunks with this metadata."""
@@ -75,7 +80,8 @@ def seal_events(
     upstream = upstream_events(instance, naming.chunks_key(archive.name), version)[seal.hour]
     if upstream.event is None:
         yield hour_event(naming, workspace, archive, seal.hour)
-    event = seal_event(naming, archive, seal, workspace.settings, of=upstream, marks={})
+    total = workspace.catalog.seals.messages(archive)
+    event = seal_event(naming, archive, seal, total, workspace.settings, of=upstream, marks={})
     if upstream_events(instance, key, version)[seal.hour].event is None:
         yield event
     else:
@@ -88,14 +94,15 @@ def seal_event(
     naming: Naming,
     archive: Archive,
     seal: Seal,
+    total: int,
     settings: Settings,
     *,
     of: Upstream | None = None,
     marks: Metadata = FROM_CATALOG,
 ) -> AssetMaterialization:
-    """Returns the event of a seal; `of`: the hour's chunks."""
+    """Returns the event of a seal; `total`: the messages of all sealed hours; `of`: the hour's chunks."""
     upstream = of or Upstream(naming.chunks_key(archive.name), seal.content)
-    metadata = seal_metadata(archive, seal, settings, upstream.key) | marks
+    metadata = seal_metadata(archive, seal, total, settings, upstream.key) | marks
     return _event(naming.sealed_key(archive.name), seal.hour, metadata, version_tags(seal.content, upstream))
 
 
@@ -104,14 +111,16 @@ def export_event(
     archive: Archive,
     export: Export,
     hour: ExportHour,
+    total: int,
     *,
     of: Upstream | None = None,
     marks: Metadata = FROM_CATALOG,
 ) -> AssetMaterialization:
-    """Returns the event of an hour that was exported; `of`: the hour as it was sealed."""
+    """Returns the event of an hour that was exported; `total`: the messages of all exported hours; `of`: the hour as it
+    was sealed."""
     assert hour.made is not None
     upstream = of or Upstream(naming.sealed_key(archive.name), None)
-    metadata = export_metadata(archive, export, hour, upstream.key) | marks
+    metadata = export_metadata(archive, export, hour, total, upstream.key) | marks
     tags = version_tags(hour.made.content, upstream, EXPORT_CODE)
     return _event(naming.export_key(archive.name, export.name), hour.hour, metadata, tags)
 
@@ -137,9 +146,16 @@ def chunks_now(
     context: AssetExecutionContext, naming: Naming, settings: Settings, name: str, hours: Sequence[str]
 ) -> dict[str, Upstream]:
     """Returns the chunks of each hour as they are, for what is made of them."""
+    return hours_now(context, naming.chunks_key(name), settings, name, hours)
+
+
+def hours_now(
+    context: AssetExecutionContext, upstream: AssetKey, settings: Settings, name: str, hours: Sequence[str]
+) -> dict[str, Upstream]:
+    """Returns each hour of the asset upstream, by what the archive has of it now."""
     with Workspace(settings) as workspace:
         versions = status.contents(workspace, workspace.catalog.archives.get(name), hours)
-    return upstream_events(context.instance, naming.chunks_key(name), versions)
+    return upstream_events(context.instance, upstream, versions)
 
 
 def replayed(workspace: Workspace, replay: Replay) -> Replayed:

@@ -219,8 +219,9 @@ def _event(
         found = of_exports.one_hour(workspace, archive, export, hour)
         assert found is not None
         sealed = {seal.hour: seal.content for seal in seals(workspace, archive, [hour])}
+        total = workspace.catalog.exports.totals(archive)[export.id].messages
     of = upstream_events(context.instance, naming.sealed_key(archive_name), sealed).get(hour)
-    return export_event(naming, archive, export, found, of=of, marks={})
+    return export_event(naming, archive, export, found, total, of=of, marks={})
 
 
 def _place_kinds(spec: ExportSpec) -> set[str]:

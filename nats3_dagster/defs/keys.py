@@ -61,6 +61,9 @@ class Naming:
     def export_key(self, archive: str, export: str) -> AssetKey:
         return AssetKey([*self.prefix, archive, export])
 
+    def table_key(self, archive: str) -> AssetKey:
+        return AssetKey([*self.prefix, archive, "table"])
+
     def keys_of(self, archive: str) -> tuple[AssetKey, AssetKey, AssetKey]:
         """Returns the keys of the archive's chunks, sealed hours and replays."""
         return self.chunks_key(archive), self.sealed_key(archive), self.replay_key(archive)

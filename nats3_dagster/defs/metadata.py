@@ -79,10 +79,12 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
     return metadata | {"archive_id": str(report.archive.id), "revision": report.revision}
 
 
-def seal_metadata(archive: Archive, seal: Seal, settings: Settings, chunks: AssetKey) -> Metadata:
-    """An hour that was sealed; `chunks`: the asset that its columns come from."""
+def seal_metadata(archive: Archive, seal: Seal, total: int, settings: Settings, chunks: AssetKey) -> Metadata:
+    """An hour that was sealed; `total`: the messages of all sealed hours; `chunks`: the asset that its columns come
+    from."""
     return {
         "dagster/column_lineage": lineage(COLUMNS, chunks),
+        "dagster/row_count": total,
         "dagster/partition_row_count": seal.messages,
         "messages": seal.messages,
         "chunks": seal.chunks,
@@ -96,13 +98,15 @@ def seal_metadata(archive: Archive, seal: Seal, settings: Settings, chunks: Asse
     }
 
 
-def export_metadata(archive: Archive, export: Export, hour: ExportHour, sealed: AssetKey) -> Metadata:
-    """An hour that was exported; `sealed`: the asset that its columns come from."""
+def export_metadata(archive: Archive, export: Export, hour: ExportHour, total: int, sealed: AssetKey) -> Metadata:
+    """An hour that was exported; `total`: the messages of all exported hours; `sealed`: the asset that its columns come
+    from."""
     made = hour.made
     assert made is not None
     columns = export_lineage(export.spec, sealed)
     return {
         **({"dagster/column_lineage": columns} if columns else {}),
+        "dagster/row_count": total,
         "dagster/partition_row_count": made.messages,
         "messages": made.messages,
         "dropped": made.dropped,

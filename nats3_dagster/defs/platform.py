@@ -24,7 +24,9 @@ _KIND = r"[A-Za-z0-9_.-]{1,48}"
 # The key of the IO manager that comes with every archive, for assets that depend on its hours (frames.py).
 FRAMES = "nats3_io_manager"
 # The kinds of assets that a code location has: the fields of AssetsByKind.
-STREAM, CHUNKS, SEALED, REPLAY, EXPORTS = "stream", "chunks", "sealed", "replay", "exports"
+STREAM, CHUNKS, SEALED, REPLAY, EXPORTS, TABLE = "stream", "chunks", "sealed", "replay", "exports", "table"
+# Where Dagster reads the kind of storage of an asset.
+STORAGE_TAG = "dagster/storage_kind"
 
 
 def _texts(regex: str) -> dict[str, Any]:
@@ -62,7 +64,11 @@ class AssetSettings(StreamSettings):
     retry_policy: Retry = None
     pool: Annotated[
         str | None,
-        doc("The pool whose limit counts the runs. Without it jetstream, replay or export.", text_schema(_POOL)),
+        doc(
+            "The pool whose limit counts the runs. Without it jetstream, replay or export, and none of sealed and "
+            "table.",
+            text_schema(_POOL),
+        ),
     ] = None
     automation_condition: Annotated[
         InstanceOf[AutomationCondition] | None,
@@ -83,6 +89,7 @@ class AssetsByKind(Declared):
     sealed: Annotated[AssetSettings | None, doc("Of `ARCHIVE/sealed`.")] = None
     replay: Annotated[AssetSettings | None, doc("Of `ARCHIVE/replay`, and of its presets.")] = None
     exports: Annotated[AssetSettings | None, doc("Of `ARCHIVE/EXPORT`.")] = None
+    table: Annotated[AssetSettings | None, doc("Of `ARCHIVE/table`, the Iceberg table.")] = None
 
 
 class PlatformSettings(_Described):

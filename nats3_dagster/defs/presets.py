@@ -10,6 +10,7 @@ from typing import Any
 from dagster import (
     AssetDep,
     AssetExecutionContext,
+    AssetMaterialization,
     AssetsDefinition,
     AssetSelection,
     BackfillPolicy,
@@ -22,6 +23,7 @@ from dagster import (
 )
 
 from nats3_dagster.archive.health.dagster_health import REPLAY_POOL
+from nats3_dagster.defs.events import hours_now, results_of
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, Naming
 from nats3_dagster.defs.partitions import hours_of_run
@@ -45,6 +47,7 @@ def preset_asset(
         deps=[AssetDep(naming.sealed_key(archive))],
         partitions_def=hours,
         backfill_policy=BackfillPolicy.single_run(),
+        output_required=False,
         description=f"The replay {preset.name} of archive {archive}: materializing hours publishes their messages to "
         f"{preset.settings.write_subject}, exactly once and in order, as one replay. It takes no run config; a run "
         "that was stopped goes on when re-executed.",
@@ -56,14 +59,15 @@ def preset_asset(
         nats3_settings: ResourceParam[Settings],
         nats3_s3: ResourceParam[Any],
         nats3_spark: ResourceParam[Any],
-    ) -> Iterator[MaterializeResult]:
+    ) -> Iterator[MaterializeResult | AssetMaterialization]:
         with step_failures(context, naming, STOPPED_BEFORE_REPLAY):
             chosen = hours_of_run(context, hours, archive)
             settings = with_store(nats3_settings, nats3_s3)
+            # What changes while it is published was not replayed.
+            of = hours_now(context, naming.sealed_key(archive), settings, archive, chosen)
             replayed = replay(context, nats3_spark, settings, preset.spec(archive, chosen))
-        for hour in chosen:
-            context.add_asset_metadata(replayed.metadata(hour), partition_key=hour)
-        yield MaterializeResult()
+        key = naming.preset_key(archive, preset.name)
+        yield from results_of(context, [replayed.preset_event(key, hour, of[hour]) for hour in chosen])
 
     return replay_preset
 

@@ -26,8 +26,10 @@ from nats3_dagster.defs.presets import preset_asset, preset_job
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.retention import retention_job, retention_schedule
 from nats3_dagster.defs.sensors import capture_sensor, seal_sensor, sweep_sensor
+from nats3_dagster.defs.tables import live_tables, table_asset, table_job
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec, ReplayPreset
+from nats3_dagster.model.archive_table import ArchiveTable
 from nats3_dagster.redaction import redact_logs
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -47,6 +49,8 @@ class Defined:
     declared_exports: tuple[ExportSpec, ...] = ()
     # Of the catalog, and those that are declared as code, by name.
     presets: tuple[ReplayPreset, ...] = ()
+    # Its Iceberg table, if it has one.
+    table: ArchiveTable | None = None
 
 
 def load() -> Definitions:
@@ -72,6 +76,7 @@ def read(
         with Workspace(settings) as workspace:
             totals = {found.archive.name: found for found in workspace.catalog.archives.totals()}
             every = workspace.catalog.exports.all()
+            tables = {one.archive: one for one in live_tables(workspace)}
         chosen = dict.fromkeys(totals) if declared is None else declared
         defined = [_defined(name, chosen[name], totals) for name in sorted(chosen)]
         of_archive = {found.archive.id: name for name, found in totals.items()}
@@ -81,7 +86,8 @@ def read(
                 exports[of_archive[export.archive_id]].append(export.spec)
         kinds = frozenset[str]() if settings.store.folder else frozenset({"s3"})
         with_presets = [_with_presets(one, totals, (presets or {}).get(one.spec.name, ())) for one in defined]
-        return [_with_exports(one, exports[one.spec.name]) for one in with_presets], replace(
+        with_exports = [_with_exports(one, exports[one.spec.name]) for one in with_presets]
+        return [replace(one, table=tables.get(one.spec.name)) for one in with_exports], replace(
             platform, owners=owners, store_kinds=kinds
         )
     except Nats3Error as error:
@@ -128,7 +134,8 @@ def definitions_of(
     executor: Any = None,
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
-    sensor; an asset and a job for each replay by name. All have four jobs, three sensors, a schedule, resources.
+    sensor; an asset and a job for each replay by name, and for its Iceberg table. All have four jobs, three sensors, a
+    schedule, resources.
 
     `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
     theirs, and what is materialized by hand has that of the project which these definitions become a part of."""
@@ -158,6 +165,9 @@ def definitions_of(
             jobs += [capture, replay_job(naming, spec)]
             assets += [preset_asset(naming, platform, spec, preset, ended) for preset in defined.presets]
             jobs += [preset_job(naming, spec, preset) for preset in defined.presets]
+            if defined.table:
+                assets.append(table_asset(naming, platform, spec, defined.table))
+                jobs.append(table_job(naming, spec))
             asset_checks.append(checks(naming, spec))
             sensors += [
                 capture_sensor(naming, spec, capture, hours, defined.declaration),

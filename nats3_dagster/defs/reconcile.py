@@ -7,6 +7,7 @@ an older event of a run after a newer one are found by the next tick.
 """
 
 import random
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.defs.cursor import ArchiveCursor
 from nats3_dagster.defs.dagster_partitions import Exports, gone_exports, newest_events
 from nats3_dagster.defs.keys import Naming
+from nats3_dagster.defs.tables import live_tables, table_events, table_keys
 from nats3_dagster.defs.tick import Reconciled, Tick
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
@@ -63,6 +65,8 @@ def reconcile(
             continue
         if after is not None:
             found.heard[archive.id] = after
+    if not tick.is_full:
+        found.events += table_events(instance, workspace, naming, chosen, time.time())
     return found
 
 
@@ -103,8 +107,14 @@ def _read(
     # Another code location may have the others under the same prefix: what was never heard here is not wiped here.
     left_out = [v.archive for v in every if v not in versions and v.archive.id in heard] if chosen is not None else []
     live = {key for v in every for key in (*naming.keys_of(v.archive.name), *exports.keys(v.archive))}
-    live |= {naming.stream_key(v.archive.spec.stream) for v in every}
+    live |= {naming.stream_key(v.archive.spec.stream) for v in every} | table_keys(naming, live_tables(workspace))
     keys = [*(key for name in sorted(names) for key in naming.keys_of(name)), *map(naming.stream_key, sorted(streams))]
+    # Nothing says which archives had a table.
+    keys += [naming.table_key(name) for name in sorted({*names, *(v.archive.name for v in versions)})]
     former = [key for key in (*keys, *exports_gone) if key not in live]
-    former += [key for archive in left_out for key in (*naming.keys_of(archive.name), *exports.keys(archive))]
+    former += [
+        key
+        for archive in left_out
+        for key in (*naming.keys_of(archive.name), naming.table_key(archive.name), *exports.keys(archive))
+    ]
     return _Kept(versions, exports, former)

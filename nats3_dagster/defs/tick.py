@@ -147,7 +147,10 @@ class Tick:
             said = {h for h in newest.metadata if h in expected}
             wrong = {h for h in said if newest.says(h, "version") != (own, expected[h].content)}
             wrong |= expected.keys() - known
-        self.report(wrong, lambda hour: seal_event(self.naming, archive, expected[hour], self.workspace.settings))
+        total = self.workspace.catalog.seals.messages(archive) if wrong else 0
+        self.report(
+            wrong, lambda hour: seal_event(self.naming, archive, expected[hour], total, self.workspace.settings)
+        )
         return newest.reached
 
     def replay(self, archive: Archive, since: ArchiveCursor, now: ArchiveCursor) -> int:
@@ -200,7 +203,10 @@ class Tick:
                 wrong = {h for h in said if newest.says(h, "change") != (own, expected[h])}
                 wrong |= expected.keys() - known
             rows = {h.hour: h for h in self.workspace.catalog.exports.hours(archive, export)} if wrong else {}
-            self.report(wrong, lambda hour, e=export, r=rows: export_event(self.naming, archive, e, r[hour]))
+            total = sum(h.made.messages for h in rows.values() if h.made)
+            self.report(
+                wrong, lambda hour, e=export, r=rows, t=total: export_event(self.naming, archive, e, r[hour], t)
+            )
             if newest.reached < end:
                 reached.append(newest.reached)
         return min(reached, default=now.export_event)

@@ -17,7 +17,7 @@ from nats3_dagster.model.export import Export, ExportTotals
 from nats3_dagster.workspace import Workspace
 
 # What an archive has beside its exports: assets and ops in Dagster.
-RESERVED = ("chunks", "sealed", "replay", "checks")
+RESERVED = ("chunks", "sealed", "replay", "checks", "table")
 
 
 @dataclass(frozen=True, slots=True)

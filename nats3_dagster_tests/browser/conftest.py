@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Page, Route, sync_playwright
 
 _MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 _FLAGS = (
@@ -70,7 +70,7 @@ def page(browser: Browser) -> Iterator[Page]:
         yield opened
 
 
-def shoot(page: Page, name: str) -> None:
-    """Save what is seen now in the folder that NATS3_SCREENSHOTS names, if it names one."""
+def shoot(page: Page, name: str, clip: FloatRect | None = None) -> None:
+    """Save what is seen now, or a part of it, in the folder that NATS3_SCREENSHOTS names, if it names one."""
     if _PICTURES:
-        page.screenshot(path=Path(_PICTURES) / f"{name}.png", animations="disabled", caret="hide")
+        page.screenshot(path=Path(_PICTURES) / f"{name}.png", animations="disabled", caret="hide", clip=clip)

@@ -1,18 +1,24 @@
-"""What the browser tests look at: an archive of half a day, of which some hours failed and some were never asked for.
+"""What the browser tests look at: an archive of half a day, of which some hours failed and some were never asked for;
+and four archives, one in each state that Dagster shows of one.
 
 Hours 0 to 4 are captured; of 5 and 6 a capture failed, because NATS was down; nobody asked for 7 and later. The archive
-is paused, or the daemon's sensor would mend all that within a minute.
+is paused, or the daemon's sensor would mend all that within a minute. So are those in states, until their sensors are
+switched off.
 """
 
 import json
 import math
+import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from dagster import DagsterInstance
 from pydantic import SecretStr
 
 from nats3_dagster.catalog import Catalog
@@ -21,7 +27,8 @@ from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.support.dagster.processes import LOCATION, Dagster
+from nats3_dagster_tests.support.dagster.processes import LOCATION, ROOT, Dagster
+from nats3_dagster_tests.support.dagster.states import HEALTHY, LATE, PAUSED, STATES, in_state
 from nats3_dagster_tests.support.dagster.stories import archive
 from nats3_dagster_tests.support.waiting import eventually
 
@@ -31,6 +38,11 @@ _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 _LAUNCH = """mutation ($params: ExecutionParams!) { launchPipelineExecution(executionParams: $params) {
   __typename ... on LaunchRunSuccess { run { id } } ... on PythonError { message }
 } }"""
+_SENSOR = """query ($sensor: SensorSelector!) { sensorOrError(sensorSelector: $sensor) {
+  ... on Sensor { sensorState { id status } } } }"""
+_STOP = "mutation ($id: String!) { stopSensor(id: $id) { __typename ... on PythonError { message } } }"
+# How long ago the late archive was captured, in seconds.
+_LATE_S = 3 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -46,16 +58,23 @@ class Stage:
     def capture(self, first: str, last: str) -> str:
         """Launch a capture of these hours; how it ended."""
         tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-        selector = {
-            "repositoryLocationName": LOCATION,
-            "repositoryName": "__repository__",
-            "jobName": f"{ARCHIVE}_capture",
-        }
+        return self.launch(f"{ARCHIVE}_capture", tags)
+
+    def launch(self, job: str, tags: Mapping[str, str]) -> str:
+        """Launch a run of a job; how it ended."""
+        selector = {"repositoryLocationName": LOCATION, "repositoryName": "__repository__", "jobName": job}
         metadata = {"tags": [{"key": key, "value": value} for key, value in tags.items()]}
         params = {"selector": selector, "runConfigData": {}, "mode": "default", "executionMetadata": metadata}
         launched = self.dagster.ask(_LAUNCH, params=params)["launchPipelineExecution"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
         return self.ended(launched["run"]["id"])
+
+    def switch_off(self, sensor: str) -> None:
+        """Stop a sensor, as its switch in the UI does."""
+        selector = {"repositoryLocationName": LOCATION, "repositoryName": "__repository__", "sensorName": sensor}
+        found = self.dagster.ask(_SENSOR, sensor=selector)["sensorOrError"]["sensorState"]
+        said = self.dagster.ask(_STOP, id=found["id"])["stopSensor"]
+        assert said["__typename"] == "StopSensorMutationResult", said
 
     def partitions(self) -> Sequence[str]:
         """All hours of the archive as Dagster knows them: those of the past, and the current one."""
@@ -70,7 +89,7 @@ class Stage:
             (run,) = [run for run in self.dagster.runs() if run["id"] == run_id]
             return run["status"] if run["status"] in _ENDED else ""
 
-        return eventually(status, f"run {run_id} ends")
+        return eventually(status, f"run {run_id} ends", 240)
 
 
 @contextmanager
@@ -95,8 +114,13 @@ def staged(folder: Path) -> Iterator[Stage]:
         archive(settings, BUCKET, ARCHIVE, STREAM)
         with Catalog.connect(settings.postgres) as catalog:
             catalog.archives.pause(ARCHIVE)
+        _states(folder / "dagster", settings, at.environment)
         with Dagster(folder / "dagster", at.environment) as dagster:
             stage = Stage(stack, dagster, settings, hours, past)
+            for state in {*STATES} - {HEALTHY, PAUSED}:
+                stage.switch_off(f"{state}_capture_sensor")
+                with Catalog.connect(settings.postgres) as catalog:
+                    catalog.archives.resume(state)
             assert stage.capture(hours[CAPTURED[0]], hours[CAPTURED[-1]]) == "SUCCESS"
             stack.nats.stop()
             try:
@@ -104,6 +128,18 @@ def staged(folder: Path) -> Iterator[Stage]:
             finally:
                 stack.nats.start()
             yield stage
+
+
+def _states(home: Path, settings: Settings, environment: Mapping[str, str]) -> None:
+    """The four archives, as Dagster's database has them before its processes start."""
+    home.mkdir(parents=True)
+    shutil.copy(ROOT / "dagster.yaml", home)
+    with patch.dict(os.environ, environment), DagsterInstance.from_config(str(home)) as instance:
+        for state in STATES:
+            in_state(settings, instance, BUCKET, state, captured_s=_LATE_S if state == LATE else 0.0)
+            if state != HEALTHY:
+                with Catalog.connect(settings.postgres) as catalog:
+                    catalog.archives.pause(state)
 
 
 def _past(now_ns: int) -> tuple[list[str], dict[str, list[Past]]]:

@@ -8,13 +8,14 @@ import pytest
 from nats3_dagster import fault_points
 from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.lifecycle import remove
+from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.recovery.orphan_sweep import sweep_each
 from nats3_dagster.archive.recovery.rebuild import Rebuilt, rebuild
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog import migrate
 from nats3_dagster.errors import StoreError
-from nats3_dagster.model import Archive, Gap, SeqRange, Witness
+from nats3_dagster.model import Archive, Gap, ReplayPreset, SeqRange, Witness
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history, publish, stored
@@ -89,7 +90,8 @@ def filled(workspace: Workspace, bucket: str) -> Archive:
     assert many.bloom
     commit(archive, [many], [Gap(LIFE, (SeqRange(10_101, 10_110),), "deleted")])
     workspace.catalog.coverage.keep_witness(archive, LIFE, Witness(10_100, many.last_ns))
-    return archive
+    presets = [ReplayPreset.of({"name": "to_test", "write_subject": "test.>", "rate": 5, "live": True})]
+    return change(workspace, archive.name, {"replays": tuple(presets)}).after
 
 
 def only(found: Iterator[Rebuilt]) -> Rebuilt:

@@ -150,6 +150,7 @@ def test_a_run_exports_sealed_hours_and_goes_on_past_one_that_is_not(
     assert event.asset_materialization is not None
     metadata = {key: value.value for key, value in event.asset_materialization.metadata.items()}
     assert (metadata["messages"], metadata["files"], metadata["undecoded"]) == (1, 1, 0)
+    assert (metadata["dagster/partition_row_count"], metadata["dagster/row_count"]) == (1, 2)
     manifest = str(metadata["dagster/uri"]).removeprefix(f"s3://{bucket}/")
     assert json.loads(s3_client.get_object(Bucket=bucket, Key=manifest)["Body"].read())["hour"] == hours[2]
     assert instance.get_run_by_id(ran.run_id).tags["nats3/failed_hours"] == hours[1]  # type: ignore[union-attr]
@@ -219,16 +220,18 @@ def test_partitions_are_what_the_catalog_has_whoever_exported(
     assert resync(settings, instance) == []
     assert (shown(instance), shown(instance, other)) == ({*hours[:2]}, {hours[2]})
 
-    def messages(hour: str) -> object:
+    def messages(hour: str) -> tuple[object, ...]:
+        """Of the hour, and of all that were exported when Dagster heard of it."""
         record = instance.fetch_materializations(OUT, limit=50).records
         newest = next(r for r in record if r.partition_key == hour)
         assert newest.asset_materialization
-        return newest.asset_materialization.metadata["messages"].value
+        found = newest.asset_materialization.metadata
+        return found["messages"].value, found["dagster/row_count"].value
 
     # Exported again, with another result.
     made(settings, hours[0], messages=7)
     resync(settings, instance)
-    assert messages(hours[0]) == 7
+    assert messages(hours[0]) == (7, 8)
 
     # Deleted, and declared anew: it has made nothing.
     with Workspace(settings) as workspace:

@@ -14,14 +14,18 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.defs.wording import STOPPED_CAPTURE, STOPPED_REPLAY
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start, parse_time
+from nats3_dagster.model import ReplayPreset
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
+from nats3_dagster_tests.support.dagster import backfills
 from nats3_dagster_tests.support.dagster.processes import LOCATION, ROOT, Dagster
 from nats3_dagster_tests.support.dagster.stories import archive, archived
 from nats3_dagster_tests.support.waiting import eventually
@@ -32,6 +36,10 @@ pytestmark = pytest.mark.slow
 PLANTED = "planted-Password+of/NATS"
 HOURS, EACH = 3, 3000
 TOTAL = HOURS * EACH
+PRESETS: list[dict[str, Any]] = [
+    {"name": "slowly", "write_subject": "slow.>", "rate": 250},
+    {"name": "to_test", "write_subject": "test.>"},
+]
 
 _LAUNCH = """mutation ($how: ExecutionParams!) { launchRun(executionParams: $how) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
@@ -137,13 +145,50 @@ def refuses_what_the_command_line_refuses(dagster: Dagster, hour: str) -> None:
     assert [run["jobName"] for run in dagster.runs() if "replay" in run["jobName"]] == []
 
 
+def succeeded() -> dict[tuple[str, ...], str]:
+    """The runs of each replay that has succeeded, and the subjects that it went to."""
+    with Catalog.connect(Settings.load().postgres) as catalog:
+        return {r.run_ids: r.spec.write_subject for r in catalog.replays.select() if r.state == "succeeded"}
+
+
+def goes_on_after_a_backfill_that_was_cancelled(dagster: Dagster, wire: Wire, hours: list[str]) -> None:
+    """A backfill of the daemon's, of three hours of a replay by name, is one run. It is cancelled while it publishes,
+    and its run executed again: one replay in two runs."""
+    wire.create_stream("SLOW", "slow.>")
+    backfill = backfills.launched(dagster, "events/replay/slowly", hours)
+    eventually(lambda: wire.state("SLOW")["messages"] > 300, "the backfill publishes", 120)
+    backfills.cancelled(dagster, backfill)
+    (run,) = backfills.runs_of(dagster, backfill)
+    assert status(dagster, run) == "CANCELED"
+    published = wire.quiet("SLOW", 1)
+    assert 300 < published < TOTAL
+    again = dagster.ask(_AGAIN, how={"parentRunId": run, "strategy": "FROM_FAILURE"})["launchRunReexecution"]
+    continued = again["run"]["runId"]
+    assert eventually(lambda: _ended(dagster, continued), "the rest of the backfill ends", 180) == "SUCCESS"
+    assert [m.data for m in wire.messages("SLOW")] == [b'{"n": %d}' % n for n in range(TOTAL)]
+    assert [runs for runs, subject in succeeded().items() if subject == "slow.>"] == [(run, continued)]
+
+
+def replays_an_hour_a_run_by_the_command_line(dagster: Dagster, wire: Wire, hours: list[str]) -> None:
+    """`dagster job backfill` of a replay by name takes no config: a run and a replay for each hour, in their order."""
+    wire.create_stream("TEST", "test.>")
+    runs = backfills.by_command(dagster, "events_replay_to_test", hours[0], hours[-1])
+    assert len(runs) == HOURS
+    for run in runs:
+        assert eventually(lambda run=run: _ended(dagster, run), "a run of the backfill ends", 180) == "SUCCESS"
+    assert [m.data for m in wire.messages("TEST")] == [b'{"n": %d}' % n for n in range(TOTAL)]
+    assert {runs for runs, subject in succeeded().items() if subject == "test.>"} == {(run,) for run in runs}
+
+
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.steady_hour(150)
-@pytest.mark.timeout(400)  # capture, seal, replay and its continuation, each a process of its own
+@pytest.mark.timeout(700)  # capture, seal, eight replays, each a process of its own
 def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     wire: Wire, hours: list[str], bucket: str, tmp_path: Path
 ) -> None:
     archive(Settings.load(), bucket)
+    with Workspace(Settings.load()) as workspace:
+        change(workspace, "events", {"replays": tuple(map(ReplayPreset.of, PRESETS))})
     with Dagster(tmp_path / "dagster", {}) as dagster:
         eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 150)
         capture = launch_job(dagster, "events_capture", hours[0], hours[-1], {})
@@ -179,6 +224,8 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
         with Catalog.connect(Settings.load().postgres) as catalog:
             replays = {r.run_ids: r.state for r in catalog.replays.select()}
         assert replays == {(run, continued): "succeeded", (other,): "succeeded"}
+        goes_on_after_a_backfill_that_was_cancelled(dagster, wire, hours)
+        replays_an_hour_a_run_by_the_command_line(dagster, wire, hours)
         config_of_runs = dagster.ask("{ runsOrError { ... on Runs { results { runConfigYaml } } } }")
     seen = {"run config": str(config_of_runs), **_rows(Settings.load().postgres), **_files(dagster.home)}
     assert len(seen) > 10

@@ -18,11 +18,14 @@ from dagster import (
 )
 
 from nats3_dagster import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
+from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.failures import CannotLoad, ForeseenFailure
 from nats3_dagster.defs.platform import AssetsByKind, AssetSettings, PlatformSettings, StreamSettings
 from nats3_dagster.defs.policies import FreshnessSettings, RetrySettings
 from nats3_dagster.errors import CatalogUnreachable, OperatorError, Paused
+from nats3_dagster.model import Incarnation
 from nats3_dagster.settings import Settings
+from nats3_dagster_tests.support.catalog import spec, state
 
 ARCHIVE: dict[str, Any] = {"name": "orders", "stream": "ORDERS", "bucket": "acme"}
 EXPORT = {"name": "files", "to": "s3://lake/x", "format": "csv"}
@@ -129,7 +132,7 @@ def test_function_and_component_have_the_same_fields() -> None:
         *PlatformSettings.model_fields,
     ]
     assert {*inspect.signature(build_archive_definitions).parameters} == {*ArchiveComponent.model_fields}
-    for kind in ("chunks", "sealed", "replay", "exports"):
+    for kind in ("chunks", "sealed", "replay", "exports", "table"):
         assert AssetsByKind.model_fields[kind].annotation == AssetSettings | None
 
 
@@ -143,6 +146,11 @@ def test_every_field_is_on_the_page() -> None:
 def test_the_page_has_every_name(settings: Settings) -> None:
     replays = [{"name": "to_test", "write_subject": "test.>"}]
     archive = ArchiveDeclaration(**ARCHIVE, exports=[EXPORT], replays=replays)
+    with Catalog.connect(settings.postgres) as catalog:
+        created = catalog.archives.create(
+            spec(stream="ORDERS", bucket="acme", name="orders"), state(Incarnation("ORDERS", 1))
+        )
+        catalog.tables.add(created, "nats3", "nats3.orders")
     definitions = build_archive_definitions(key_prefix="acme", archives=[archive])
     graph, repository = definitions.resolve_asset_graph(), definitions.get_repository_def()
     jobs = [job for job in repository.get_all_jobs() if not job.name.startswith("__")]

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 from dagster import (
     AssetKey,
+    AssetMaterialization,
     DagsterInstance,
     build_schedule_context,
     build_schedule_from_partitioned_job,
 )
 
 from nats3_dagster import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
+from nats3_dagster.archive import status
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.project import load
@@ -76,6 +78,12 @@ def test_a_wrong_one_is_refused_in_one_line(settings: Settings, replays: list[di
     assert "\n" not in str(refused.value)
 
 
+def materializations(instance: DagsterInstance, key: AssetKey) -> list[AssetMaterialization]:
+    """The oldest first."""
+    found = [record.asset_materialization for record in instance.fetch_materializations(key, limit=99).records]
+    return [one for one in found[::-1] if one is not None]
+
+
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.steady_hour(60)
 @pytest.mark.filterwarnings("ignore:Function .JobDefinition.run_request_for_partition:DeprecationWarning")
@@ -101,6 +109,15 @@ def test_hours_are_replayed_without_config(
     assert event
     assert event.asset_materialization
     assert event.asset_materialization.metadata["messages"].value == 1
+    # A version says what was published: that of an hour again is the same, that of another hour is not.
+    assert job.execute_in_process(instance=instance, partition_key=hours[2]).success
+    seen = [one.tags or {} for one in materializations(instance, key)]
+    versions = [tags["dagster/data_version"] for tags in seen]
+    assert (versions[2] == versions[3], len({*versions})) == (True, 3)
+    with Workspace(settings) as workspace:
+        contents = status.contents(workspace, workspace.catalog.archives.get("events"), hours)
+    made_of = [tags["dagster/input_data_version/events/sealed"] for tags in seen]
+    assert made_of == [contents[hour] for hour in [*hours, hours[2]]]
     # A schedule asks for the newest hour that has ended.
     schedule = build_schedule_from_partitioned_job(
         definitions.resolve_job_def("events_replay_to_test"), minute_of_hour=10

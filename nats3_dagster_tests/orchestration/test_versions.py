@@ -112,7 +112,8 @@ def test_nothing_is_stale_that_need_not_run(settings: Settings, bucket: str, kep
     assert stale(kept, defs) == set()
     lineage = daemon.says(hours[0], SEALED)["dagster/column_lineage"].deps_by_column
     assert [(dep.asset_key, dep.column_name) for dep in lineage["data"]] == [(CHUNKS, "data")]
-    assert daemon.says(hours[0])["dagster/row_count"] == 2
+    assert daemon.says(hours[0])["dagster/row_count"] == daemon.says(hours[3], SEALED)["dagster/row_count"] == 2
+    assert daemon.says(hours[3], SEALED)["dagster/partition_row_count"] == 0
     first = versions(daemon, hours)
     # An hour has one version, whatever shows it; and all without a message have the same.
     assert all(first["chunks", hour] == first["sealed", hour] for hour in hours)

@@ -196,6 +196,7 @@ class _Rebuild:
             paused=kept.paused,
             created_at=kept.created_at,
             former_filters=kept.former_filters,
+            presets=kept.presets,
         )
         listing, found = Listing(self._bucket, self._folder), Found()
         rows = Rows(self._workspace, self._bucket, archive, kept, found)

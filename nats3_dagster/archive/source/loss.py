@@ -36,7 +36,7 @@ class Loss:
     def level(self) -> Literal["ok", "paused", "warn", "error"]:
         """A pause is a warning by itself, and an error where an active archive has one."""
         late = 0 if self.max_age_s is None else sum(self.waits_s > after for after in late_after_s(self.max_age_s))
-        if self.gone or self.used >= ERROR_AT or (late == 2 and not self.paused):
+        if self.gone or self.used >= ERROR_AT or late == 2:
             return "error"
         return "paused" if self.paused else "warn" if self.used >= WARN_AT or self.ahead or late else "ok"
 
@@ -54,7 +54,7 @@ class Loss:
 
     @property
     def _late_text(self) -> str:
-        if self.max_age_s is None or self.paused or self.waits_s <= late_after_s(self.max_age_s)[0]:
+        if self.max_age_s is None or self.waits_s <= late_after_s(self.max_age_s)[0]:
             return ""
         return f"It waits for {self.waits_s / 3600:.1f} hours, and a capture is due after {self.max_age_s:,} s"
 

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
-from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter
+from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter, ReplayPreset
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.objects import Bucket
@@ -45,6 +45,8 @@ class KeptSettings:
     # None where it is unknown.
     created_at: datetime | None = None
     former_filters: tuple[FormerFilter, ...] = ()
+    # Its replays by name.
+    presets: tuple[ReplayPreset, ...] = ()
     # The oldest first.
     incarnations: tuple[KeptIncarnation, ...] = ()
 
@@ -59,6 +61,7 @@ class KeptSettings:
             "paused": self.paused,
             "created_at": self.created_at and self.created_at.isoformat(),
             "former_filters": [[one.created_ns, one.last_seq, list(one.subjects)] for one in self.former_filters],
+            "replays": [one.document() for one in self.presets],
             "incarnations": [
                 [one.created_ns, one.start, one.restored_ns, one.unknown_after] for one in self.incarnations
             ],
@@ -116,6 +119,7 @@ def read(bucket: Bucket, folder: str, archive_id: UUID) -> KeptSettings | None:
             bool(fields["paused"]),
             datetime.fromisoformat(fields["created_at"]) if fields["created_at"] else None,
             tuple(FormerFilter(one[0], one[1], tuple(one[2])) for one in fields["former_filters"]),
+            tuple(map(ReplayPreset.of, fields["replays"])),
             tuple(KeptIncarnation(*one) for one in fields["incarnations"]),
         )
     except (ValueError, KeyError, TypeError, IndexError, OperatorError) as error:
@@ -137,6 +141,7 @@ def _settings(workspace: Workspace, archive: Archive) -> KeptSettings:
         archive.paused,
         archive.created_at,
         archive.former_filters,
+        archive.presets,
         incarnations,
     )
 

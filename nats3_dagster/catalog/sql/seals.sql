@@ -153,6 +153,10 @@ where s.archive_id = :archive
   and (:first_hour::text is null or s.hour >= :first_hour) and (:last_hour::text is null or s.hour <= :last_hour)
 order by s.hour, s.number desc;
 
+-- name: sealed_messages(archive)
+-- How many messages the hours of an archive have, each as it was sealed last.
+select coalesce(sum(messages), 0)::bigint from nats3.seal where archive_id = :archive and superseded_at is null;
+
 -- name: sealed_keys(bucket, keys)
 -- Those of the keys in this bucket that a seal has, of any archive.
 select key from nats3.seal where bucket = :bucket and key = any(:keys::text[]);
