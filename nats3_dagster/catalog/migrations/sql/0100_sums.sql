@@ -18,10 +18,22 @@ create table nats3.archive_hours (
     -- Hours that are as they were sealed, by number: one range, and one more for each hour between them that is not. An
     -- hour is taken out with each change, so that none in it has to be looked at again.
     sealed        int4multirange not null default '{}',
+    -- Of the sealed hours, those that a compaction has left as they are: nothing in them is to be merged.
+    compacted     int4multirange not null default '{}' check (compacted <@ sealed),
     -- Of the sealed hours, those with messages, and those without.
     sealed_filled bigint not null default 0 check (sealed_filled between 0 and hours),
     sealed_empty  bigint not null default 0 check (sealed_empty >= 0)
 );
+
+-- Other chunks are small now: all hours are to be looked at once more.
+create function nats3.reopen_compacted() returns trigger language plpgsql as $$
+begin
+    update nats3.archive_hours set compacted = '{}' where archive_id = new.id;
+    return null;
+end
+$$;
+create trigger reopen_compacted after update of compact_below on nats3.archive for each row
+    when (old.compact_below <> new.compact_below) execute function nats3.reopen_compacted();
 
 -- Takes hours that have changed out of the sealed ones.
 create function nats3.unseal(archive bigint, changed int4multirange) returns void language plpgsql as $$
@@ -33,7 +45,7 @@ begin
         return;
     end if;
     update nats3.archive_hours h
-    set sealed = h.sealed - gone, sealed_filled = h.sealed_filled - n.filled, sealed_empty = h.sealed_empty - n.empty
+    set sealed = h.sealed - gone, compacted = h.compacted - gone, sealed_filled = h.sealed_filled - n.filled, sealed_empty = h.sealed_empty - n.empty
     from (
         select count(*) filter (where chunks > 0) as filled, count(*) filter (where chunks = 0) as empty
         from (
