@@ -89,7 +89,8 @@ def _close(workspace: Workspace, archive: Archive, done: _Open, put: list[ChunkM
         return
     metas = [chunk.meta for chunk in done.old]
     covers = SeqRange(metas[0].covers.first, metas[-1].covers.last)
-    reason: Reason = next((meta.absent_reason for meta in metas if meta.absent_reason), "deleted")
+    reasons: list[Reason] = [meta.absent_reason for meta in metas if meta.absent_reason]
+    reason = reasons[0] if reasons else "deleted"
     data, meta = done.writer.finish(covers, reason)
     bucket = workspace.bucket(meta.bucket)
     if bucket.put_new(meta.key, data, meta.sha256):

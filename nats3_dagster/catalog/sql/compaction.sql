@@ -54,13 +54,3 @@ where e.archive_id = :archive and e.hour = :hour and (e.revision, e.chunks) = (:
 update nats3.archive_hours a set compacted = a.compacted + int4multirange(nats3.hour_range(:hour, :hour))
 where a.archive_id = :archive and a.sealed @> nats3.hour_number(:hour)
   and :revision = coalesce((select max(revision) from nats3.hour where archive_id = :archive and hour = :hour), 0);
-
--- name: merged_parts(chunk, after)
--- The retired chunks that were merged into this one and begin after a sequence, in the order of the stream.
-select c.* from nats3.merged_chunk m join nats3.chunk_view c on c.id = m.chunk_id
-where m.into_id = :chunk and lower(c.seqs) > :after
-  -- Of a chunk that was merged twice, its parts and not itself.
-  and not exists (
-      select from nats3.merged_chunk o join nats3.chunk k on k.id = o.chunk_id
-      where o.into_id = m.into_id and o.chunk_id <> m.chunk_id and k.seqs <@ c.seqs)
-order by lower(c.seqs);

@@ -230,6 +230,13 @@ create table nats3.merged_chunk (
 );
 create index merged_chunk_into on nats3.merged_chunk (into_id);
 
+-- Whether the archive has the messages of a chunk: it is live, or it was merged into one that is.
+create function nats3.has_messages(c nats3.chunk) returns boolean
+    language sql stable
+    return c.deleted_at is null or exists (
+        select from nats3.merged_chunk m join nats3.chunk n on n.id = m.into_id
+        where m.chunk_id = c.id and n.deleted_at is null);
+
 -- How far two numbers are apart, by the operator by which a GiST index finds the nearest first. The extension is where
 -- an administrator installed it.
 do $$
