@@ -6,7 +6,7 @@ from nats3_dagster.archive.keep.compaction import Compacted, compact_hours
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.archive.stored.fetch import fetch_chunks
-from nats3_dagster.archive.stored.removal import remove_dead
+from nats3_dagster.archive.stored.removal import sweep
 from nats3_dagster.chunks.columns import as_wire
 from nats3_dagster.model import Archive, Chunk
 from nats3_dagster.workspace import Workspace
@@ -37,9 +37,10 @@ def compact(workspace: Workspace, archive: Archive, *hours: str) -> Compacted:
     return done
 
 
-def swept(workspace: Workspace, archive: Archive) -> int:
+def swept(workspace: Workspace) -> int:
     """Remove what is not needed, without a time of grace; how many objects."""
-    return remove_dead(workspace, archive.name)
+    workspace.settings.delete_grace = 0
+    return sweep(workspace).objects
 
 
 def live(workspace: Workspace, archive: Archive) -> list[Chunk]:
@@ -48,7 +49,7 @@ def live(workspace: Workspace, archive: Archive) -> list[Chunk]:
 
 def bounds(workspace: Workspace, archive: Archive) -> list[tuple[int, int]]:
     """The first and last sequence of each live chunk."""
-    return [tuple(chunk.meta.covers) for chunk in live(workspace, archive)]
+    return [(chunk.meta.covers.first, chunk.meta.covers.last) for chunk in live(workspace, archive)]
 
 
 def rows(workspace: Workspace, archive: Archive) -> pa.Table:
