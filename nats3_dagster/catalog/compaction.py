@@ -58,6 +58,11 @@ class Compaction:
             )
         return tuple(hours)
 
+    def due_archives(self) -> tuple[str, ...]:
+        """The names of the archives whose policy has an hour due now."""
+        with self._session.reading() as sql:
+            return tuple(sql.values(str, "archives_to_compact"))
+
     def hour(self, archive: Archive, hour: str) -> HourRow:
         """The hour as it is now."""
         with self._session.reading() as sql:

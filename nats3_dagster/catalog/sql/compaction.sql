@@ -1,21 +1,13 @@
 -- name: hours_to_compact(archive, before, first_hour, last_hour, limit_to)
--- The hours from first to last that are as they were sealed and not known to be compacted, ended by `before`, and have
--- more than one chunk; none of an hour from which chunks were taken. Ascending.
-select n.hour from (
-    select nats3.hour_at(g) as hour
-    from nats3.archive_hours a
-    cross join unnest((a.sealed - a.compacted)
-                      * int4multirange(nats3.hour_range(:first_hour, :last_hour))
-                      * int4multirange(int4range(null, floor(extract(epoch from :before::timestamptz) / 3600)::integer))) r
-    cross join generate_series(lower(r), upper(r) - 1) g
-    where a.archive_id = :archive
-) n
-where (select sum(h.chunks) from nats3.hour h where h.archive_id = :archive and h.hour = n.hour) > 1
-  and not exists (
-      select from nats3.gap g
-      where g.archive_id = :archive and g.reason = 'retired' and g.hours @> nats3.hour_number(n.hour))
-order by n.hour
-limit :limit_to;
+-- The sealed hours from first to last that ended by a time and may have chunks to merge, ascending.
+select hour from nats3.hours_to_compact(:archive, :before, :first_hour, :last_hour) hour order by hour limit :limit_to;
+
+-- name: archives_to_compact()
+-- The names of the archives whose policy has an hour due now.
+select a.name from nats3.archive a
+where a.deleted_at is null and not a.paused and a.compact_after_s > 0
+  and exists (select from nats3.hours_to_compact(a.id, now() - make_interval(secs => a.compact_after_s), null, null))
+order by a.name;
 
 -- name: hour_to_compact(archive, hour)
 -- The hour's revision and number of chunks, 0 without messages; whether it is as it was sealed; and whether chunks of it

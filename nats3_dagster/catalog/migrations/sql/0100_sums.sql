@@ -117,3 +117,22 @@ begin
     end loop;
 end
 $$;
+
+-- The hours from first to last that are as they were sealed and are not known to be compacted, that ended by a time, and
+-- that have more than one chunk; none from which chunks were taken.
+create function nats3.hours_to_compact(archive bigint, before timestamptz, first text, last text) returns setof text
+    language sql stable
+    begin atomic
+        select n.hour from (
+            select nats3.hour_at(g) as hour
+            from nats3.archive_hours a
+            cross join unnest((a.sealed - a.compacted) * int4multirange(
+                nats3.hour_range(first, last) * int4range(null, floor(extract(epoch from before) / 3600)::integer))) r
+            cross join generate_series(lower(r), upper(r) - 1) g
+            where a.archive_id = archive
+        ) n
+        where (select sum(h.chunks) from nats3.hour h where h.archive_id = archive and h.hour = n.hour) > 1
+          and not exists (
+              select from nats3.gap g
+              where g.archive_id = archive and g.reason = 'retired' and g.hours @> nats3.hour_number(n.hour));
+    end;
