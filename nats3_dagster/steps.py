@@ -164,6 +164,7 @@ class Next(Enum):
         "nats3 chunk repair ARCHIVE",
     )
     OWN_CONSUMER = "Let the archive make a consumer of its own", "nats3 store create --mode consumer"
+    COMPACT = "Compact archive {archive} again", "nats3 chunk compact {archive}"
     REPAIR = "Repair archive {archive}", "nats3 chunk repair {archive}"
     REPLACE_TABLE = (
         "Create the table of archive {archive} in its place; the former table is dropped, its files stay",

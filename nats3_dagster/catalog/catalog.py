@@ -9,6 +9,7 @@ from nats3_dagster.catalog.archive_tables import ArchiveTables
 from nats3_dagster.catalog.archives import Archives
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.cleaning import Cleaning
+from nats3_dagster.catalog.compaction import Compaction
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.durables import Durables
 from nats3_dagster.catalog.exports import Exports
@@ -37,6 +38,7 @@ class Catalog:
         self.archives = Archives(session, self.coverage)
         self.chunks = Chunks(session)
         self.cleaning = Cleaning(session)
+        self.compaction = Compaction(session, self.chunks)
         self.durables = Durables(session)
         self.gaps = Gaps(session)
         self.hours = Hours(session)

@@ -44,11 +44,12 @@ class Chunks:
         begun: datetime | None = None,
         deliveries: Deliveries | None = None,
         source: Incarnation | None = None,
+        merged: Sequence[int] | None = None,
     ) -> None:
         """Make the chunks and gaps part of the archive. `begun` is a time by `Catalog.now` before the first object was
         put: with it, a chunk is refused if its object was in the store already and a purge removed it meanwhile.
         `deliveries`: which ones of the archive's durable are accounted for then. `source`: what the messages were read
-        of; Conflict if a restored stream continues it since.
+        of; Conflict if a restored stream continues it since. `merged`: the chunks that a compaction made these of.
 
         Raises Conflict when another process committed some of it first or the archive was deleted."""
         with self._session.transaction() as sql:
@@ -59,7 +60,7 @@ class Chunks:
             try:
                 if chunks:
                     _check_not_removed(sql, chunks, begun)
-                    _add_chunks(sql, archive, chunks, ids, run_id)
+                    _add_chunks(sql, archive, chunks, ids, run_id, merged)
                 if gaps:
                     sql.run(
                         "add_gaps",
@@ -90,9 +91,9 @@ class Chunks:
         limit: int | None = None,
     ) -> tuple[Chunk, ...]:
         """The live chunks in the order of the stream (incarnation, then sequence) that meet all conditions: hours; any
-        message's time in `[from, to)`, None for no bound; any sequence in `seqs`. `after`: only those after this
-        sequence of this incarnation; with the last one of a page, the next page, even if that chunk was retired
-        since."""
+        message's time in `[from, to)`, None for no bound; any sequence in `seqs`. `after`: only those with a sequence
+        after this one of this incarnation; with the last one of a page, the next page. A compaction may have put what
+        was in that page and what is in the next one into one chunk meanwhile: it comes then."""
         start, end = time_range or (None, None)
         rows: list[ChunkRow] = []
         with self._session.reading() as sql:
@@ -182,6 +183,7 @@ class Chunks:
         *,
         run_id: str | None = None,
         begun: datetime,
+        merged: Sequence[int] | None = None,
     ) -> None:
         """Take live chunks out of the archive, and chunks and gaps of the same sequences in: all or nothing, as
         `commit` does. Raises Conflict also when one of the chunks is no longer live."""
@@ -191,7 +193,7 @@ class Chunks:
             if len(retired) < len(chunk_ids):
                 gone = ", ".join(str(chunk_id) for chunk_id in sorted({*chunk_ids} - {*retired}))
                 raise Conflict(f"Another process replaced or retired chunk {gone}", "See which chunks are bad now")
-            self.commit(archive, chunks, gaps, run_id=run_id, begun=begun)
+            self.commit(archive, chunks, gaps, run_id=run_id, begun=begun, merged=merged)
 
 
 def _lock(sql: Statements, archive: Archive) -> None:
@@ -219,8 +221,14 @@ def _check_not_removed(sql: Statements, chunks: Sequence[ChunkMeta], begun: date
 
 
 def _add_chunks(
-    sql: Statements, archive: Archive, chunks: Sequence[ChunkMeta], ids: Mapping[Incarnation, int], run_id: str | None
+    sql: Statements,
+    archive: Archive,
+    chunks: Sequence[ChunkMeta],
+    ids: Mapping[Incarnation, int],
+    run_id: str | None,
+    merged: Sequence[int] | None,
 ) -> None:
+    of_merged = None if merged is None else [*merged]
     subjects = {(c.bucket, c.key): _storable(c.subjects) for c in chunks}
     rows = [
         {
@@ -247,7 +255,7 @@ def _add_chunks(
     added = [
         row
         for batch in _batches(rows)
-        for row in sql.rows(ObjectRow, "add_chunks", archive=archive.id, run_id=run_id, chunks=batch)
+        for row in sql.rows(ObjectRow, "add_chunks", archive=archive.id, run_id=run_id, chunks=batch, merged=of_merged)
     ]
     of = {(c.bucket, c.key): c for c in chunks}
     counts = (

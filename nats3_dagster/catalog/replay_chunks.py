@@ -5,14 +5,14 @@ for all its messages.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 
 import psycopg
 from psycopg import errors
 
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.catalog.replay_rows import AttemptRow, DoneRow, EndRow, ReplayHourRow, unknown
+from nats3_dagster.catalog.replay_rows import AttemptRow, DoneRow, EndRow, MergedRow, ReplayHourRow, WholeRow, unknown
 from nats3_dagster.catalog.rows import ChunkRow
 from nats3_dagster.errors import CatalogError, Conflict
 from nats3_dagster.model import Chunk, ChunkResult, Incarnation, ReplayChunk, SeqRange
@@ -25,15 +25,18 @@ class ReplayChunks:
         self._session = session
 
     def pending(self, replay_id: str) -> tuple[Chunk, ...]:
-        """The chunks that are not done, in the order of the plan. Raises CatalogError when one was retired since."""
+        """The chunks that are not done, in the order of the plan; one that a compaction retired with the chunk that has
+        its messages. Raises CatalogError when one was retired since in another way."""
         with self._session.reading() as sql:
             rows = sql.rows(ChunkRow, "pending_chunks", replay=replay_id)
-        if retired := [row.key for row in rows if row.deleted_at is not None]:
+            # Asked afterwards: what was retired before is here, if it was merged.
+            merged = {row.part_id: row.chunk().meta for row in sql.rows(MergedRow, "merged_pending", replay=replay_id)}
+        if retired := [row.key for row in rows if row.deleted_at is not None and row.id not in merged]:
             raise CatalogError(
                 f"Replay {replay_id} still needs {len(retired)} chunks that were retired, {retired[0]} first",
                 "Create a new replay of what is left in the archive",
             )
-        return tuple(row.chunk() for row in rows)
+        return tuple(replace(row.chunk(), merged_into=merged.get(row.id)) for row in rows)
 
     def done(
         self, replay_id: str, chunks: Sequence[Chunk] | None = None
@@ -96,6 +99,28 @@ class ReplayChunks:
                 raise psycopg.Rollback
             return True
         return False
+
+    def parts_after(self, chunk: Chunk, seq: int) -> tuple[Chunk, ...]:
+        """The chunks that a compaction merged into this one, from the sequence after `seq` on, each with it. Raises
+        CatalogError if the catalog does not know them any more, or `seq` lies within one."""
+        with self._session.reading() as sql:
+            rows = sql.rows(ChunkRow, "merged_parts", chunk=chunk.id, after=seq)
+        parts = tuple(replace(row.chunk(), merged_into=replace(chunk.meta, subjects=None)) for row in rows)
+        ends = [seq, *(part.meta.covers.last for part in parts)]
+        begins = [part.meta.covers.first for part in parts]
+        if ends[-1] != chunk.meta.covers.last or begins != [end + 1 for end in ends[:-1]]:
+            raise CatalogError(
+                f"Chunk {chunk.id} has messages that were merged, and the catalog does not know in which parts",
+                "Create a new replay of what is left in the archive",
+            )
+        return parts
+
+    def merged_whole(self, chunk_ids: Collection[int]) -> dict[int, str]:
+        """The live chunks, with their hours, that have no messages but those of some of these, which a compaction
+        retired."""
+        with self._session.reading() as sql:
+            rows = sql.rows(WholeRow, "merged_whole", chunks=list(chunk_ids))
+        return {row.chunk_id: row.hour for row in rows}
 
     def end(self, replay_id: str) -> tuple[Incarnation, int] | None:
         """Incarnation and last sequence of the last chunk that the replay has; None if it has none."""

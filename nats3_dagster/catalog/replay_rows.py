@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 from uuid import UUID
 
-from nats3_dagster.catalog.rows import record
+from nats3_dagster.catalog.rows import ChunkRow, record
 from nats3_dagster.errors import Unknown
 from nats3_dagster.model import (
     Incarnation,
@@ -42,6 +42,22 @@ class EndRow:
     stream: str
     created_ns: int
     seqs: SeqRange
+
+
+@dataclass(slots=True, kw_only=True)
+class MergedRow(ChunkRow):
+    """The chunk that has the messages of one that a compaction retired."""
+
+    # The id of the retired one.
+    part_id: int
+
+
+@dataclass(slots=True, kw_only=True)
+class WholeRow:
+    """A chunk of which a replay published everything."""
+
+    chunk_id: int
+    hour: str
 
 
 @dataclass(slots=True, kw_only=True)

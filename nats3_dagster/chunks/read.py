@@ -114,8 +114,10 @@ class ChunkReader:
         prepare: Callable[[int, int], object] | None = None,
     ) -> None:
         self._source = source
+        self._parsed = parsed
         self._parquet = parsed.parquet
         self._prepare = prepare
+        self._within: SeqRange | None = None
         self.footer = parsed.footer
         # Where Parquet's footer begins in the object.
         self.footer_start = parsed.start
@@ -126,6 +128,12 @@ class ChunkReader:
         index = bisect_left(self.footer.row_groups, seq, key=lambda group: group.last_seq)
         groups = self.footer.row_groups[index : index + 1]
         return index if groups and groups[0].first_seq <= seq else None
+
+    def part(self, seqs: SeqRange) -> "ChunkReader":
+        """A reader of the same chunk whose batches have these sequences only."""
+        reader = ChunkReader(self._source, self._parsed, self.meta, self._prepare)
+        reader._within = seqs
+        return reader
 
     def span(self, index: int, columns: Sequence[str] = SCHEMA.names) -> tuple[int, int]:
         """Where the bytes of a row group from the first to the last of these columns begin in the object, and how many
@@ -160,6 +168,11 @@ class ChunkReader:
         `[from, to)` in nanoseconds. Row groups out of either are not read. `dictionary`: `subject` comes as a
         dictionary array, for work that is done once a subject. `groups`: the row groups that are read, by index. Raises
         ChunkError when a page does not match."""
+        if self._within is not None:
+            first, last = seqs or self._within
+            seqs = SeqRange(max(first, self._within.first), min(last, self._within.last))
+            if not seqs.size > 0:
+                return
         names = list(columns) if columns is not None else MESSAGES.names
         wanted = {*names, "seq", *(["time_ns"] if times else [])}
         ordered = [name for name in SCHEMA.names if name in wanted]

@@ -83,6 +83,10 @@ COMMANDS = {
                 f"{_CLI}.chunk.proof_commands:verify",
                 "Fetch every chunk and manifest, and compare them with the catalog: hash, range, counts, messages.",
             ),
+            "compact": Lazy(
+                f"{_CLI}.chunk.compact_command:compact",
+                "Merge the small chunks of an archive's sealed hours, or of some: the same messages in fewer objects.",
+            ),
             "adopt": Lazy(
                 f"{_CLI}.chunk.adopt_command:adopt",
                 "Adopt absent messages of an archive from objects in its bucket that no chunk lists.",

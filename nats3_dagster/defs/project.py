@@ -15,6 +15,7 @@ from nats3_dagster.defs.assets import chunks_asset, replay_asset, sealed_asset, 
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.check_sensor import check_sensor
 from nats3_dagster.defs.checks import checks
+from nats3_dagster.defs.compactions import compact_job, compact_sensor
 from nats3_dagster.defs.exports import export_asset, export_sensor
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.frames import frames_io_manager
@@ -134,7 +135,7 @@ def definitions_of(
     executor: Any = None,
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
-    sensor; an asset and a job for each replay by name, and for its Iceberg table. All have four jobs, three sensors, a
+    sensor; an asset and a job for each replay by name, and for its Iceberg table. All have five jobs, four sensors, a
     schedule, resources.
 
     `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
@@ -145,9 +146,11 @@ def definitions_of(
     check = check_job(naming, names)
     retention = retention_job(naming, names)
     jobs: list[Any] = [window_job(naming, platform, chosen), resume_job(naming, platform), check, retention]
+    jobs.append(compact_job(naming, chosen))
     sensors: list[SensorDefinition] = [
         catalog_sensor(naming, chosen),
         check_sensor(naming, names, check),
+        compact_sensor(naming, chosen),
         sweep_sensor(naming),
     ]
     asset_checks: list[AssetChecksDefinition] = []

@@ -6,6 +6,7 @@ from nats3_dagster.steps import Next
 # What a run that was terminated says.
 STOPPED_CAPTURE = "Stopped. What was committed stays; the sensor or the next run captures the rest"
 STOPPED_SEAL = "Stopped. Hours that were sealed stay so; the sensor or the next run seals the rest"
+STOPPED_COMPACTION = "Stopped. Hours that were compacted stay so; the sensor or the next run compacts the rest"
 STOPPED_EXPORT = "Stopped. Hours that were exported stay so; the sensor or the next run exports the rest"
 STOPPED_SYNC = "Stopped. Chunks stay as they are; the next sync makes the table list all of them"
 STOPPED_REPLAY = "Stopped. Replay {replay} keeps a checkpoint; re-execute from failure to go on"

@@ -125,6 +125,29 @@ class ArchiveSpec:
         default=3,
         metadata=setting(Kind.COUNT, "Compression, 1 (fast) to 22 (small).", metavar="LEVEL", least=1, most=22),
     )
+    # After the hour's end.
+    compact_after_s: int = field(
+        default=0,
+        metadata=setting(
+            Kind.DURATION,
+            "Merge the small chunks of each hour once it is sealed and ended this long ago; 0: only when you ask for "
+            "it.",
+            metavar="DURATION",
+            least=0,
+            most=MOST_AGE_S,
+        ),
+    )
+    # Of subject, header block and payload.
+    compact_below: int = field(
+        default=32 << 20,
+        metadata=setting(
+            Kind.SIZE,
+            "A chunk with this many bytes of messages is not small.",
+            metavar="SIZE",
+            least=1,
+            most=64 << 20,
+        ),
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)

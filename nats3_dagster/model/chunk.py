@@ -91,12 +91,19 @@ class ChunkMeta:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A live chunk in the catalog."""
+    """A chunk in the catalog: a live one, but for what `merged_into` says."""
 
     id: int
     meta: ChunkMeta
     committed_at: datetime
     dagster_run_id: str | None
+    # Of one that a compaction retired, and that a replay still has to publish: the chunk that has its messages now.
+    merged_into: ChunkMeta | None = None
+
+    @property
+    def stored(self) -> ChunkMeta:
+        """The chunk whose object has the messages."""
+        return self.merged_into or self.meta
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
         _check_objects(workspace, replay_id, chunks)
     pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
     left = [chunk for chunk in chunks_of(workspace, archive, selection) if chunk.id in pending]
+    left += [chunk for chunk in chunks if chunk.merged_into]
     messages = sum(part.messages for part in extent(workspace, left, selection))
     job = ReplayJob(
         replay_id,

@@ -93,11 +93,10 @@ def _to_delete(
     if replay.state != "succeeded" and replay.spec.poll_interval_s is None:
         return archive, {}
     chunks = workspace.catalog.replay_chunks.results(replay_id)
-    return archive, {
-        c.chunk_id: c.hour
-        for c in chunks
-        if c.state == "done" and c.published + c.found == c.planned and (chunk_ids is None or c.chunk_id in chunk_ids)
-    }
+    whole = {c.chunk_id: c.hour for c in chunks if c.state == "done" and c.published + c.found == c.planned}
+    # A compaction may have put several of them, of this round and of earlier ones, into one chunk.
+    merged = workspace.catalog.replay_chunks.merged_whole(whole)
+    return archive, {id_: hour for id_, hour in whole.items() if chunk_ids is None or id_ in chunk_ids} | merged
 
 
 def _kept_for(workspace: Workspace, replay_id: str, archive: Archive, whole: Mapping[int, str]) -> tuple[Missing, ...]:

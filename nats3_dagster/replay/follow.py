@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from nats3_dagster.archive.selected.extent import extent
 from nats3_dagster.archive.selected.lookup import lost_of_selection, with_subjects
-from nats3_dagster.archive.selected.next_chunks import is_over, next_chunks
+from nats3_dagster.archive.selected.next_chunks import Position, is_over, next_chunks
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import OperatorError
@@ -43,7 +43,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
         archive = archive_of(workspace, job.id, spec.archive)
         over = is_over(workspace, archive, spec.selection)
         found = next_chunks(workspace, archive, spec.selection, after, over_gaps=spec.over_gaps, limit=ROUND)
-        chunks = with_subjects(workspace, found.chunks, spec.selection)
+        chunks = with_subjects(workspace, _unread(workspace, found.chunks, after), spec.selection)
         if chunks:
             check_more(workspace, archive, job, chunks)
             fault_point("replay.before_extend")
@@ -63,6 +63,17 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
         fault_point("replay.waiting")
         workspace.catalog.rest()
         _check_asked(lock.wait(interval_s), job.id)
+
+
+def _unread(workspace: Workspace, chunks: tuple[Chunk, ...], after: Position | None) -> tuple[Chunk, ...]:
+    """The chunks; in the place of one that a compaction made of chunks before and after the position, those after it.
+    Raises CatalogError."""
+    if after is None or not chunks:
+        return chunks
+    first, (life, seq) = chunks[0], after
+    if first.meta.incarnation != life or first.meta.covers.first > seq:
+        return chunks
+    return *workspace.catalog.replay_chunks.parts_after(first, seq), *chunks[1:]
 
 
 def archive_of(workspace: Workspace, replay_id: str, name: str) -> Archive:

@@ -30,7 +30,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     # The stream's state is known once it is observed.
     "incarnation": ("id", "first_seq", "last_seq", "first_ns", "last_ns", "messages", "bytes", "observed_at"),
     "coverage": (),
-    "chunk": ("id", "dagster_run_id", "committed_at"),
+    "chunk": ("id", "dagster_run_id", "committed_at", "captured_at"),
     "chunk_subject": (),
     "chunk_bloom": (),
     "archive_hours": (),
@@ -49,6 +49,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "export_hour": None,
     "iceberg_namespace_properties": None,
     "iceberg_tables": None,
+    "merged_chunk": None,
     "removal": None,
     "replay": None,
     "replay_attempt": None,

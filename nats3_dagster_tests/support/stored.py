@@ -1,7 +1,8 @@
 """An archive of messages that a test makes up: real chunks in a store and in the catalog, without a stream."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -54,10 +55,15 @@ def store(
     reason: Reason = "deleted",
     life: Incarnation = LIFE,
     level: int = 3,
+    config: Mapping[str, Any] | None = None,
+    filters: Sequence[str] = (),
 ) -> ChunkMeta:
-    """Put a chunk of these messages into the archive. `reason`: of sequences that it covers and has no message of."""
+    """Put a chunk of these messages into the archive. `reason`: of sequences that it covers and has no message of;
+    `config` of the stream, and `filters` of the archive, when they were captured."""
     spec, start = archive.spec, hour_start(hour_key(hour))
-    writer = ChunkWriter(archive.name, life, hour_key(hour), spec.bucket, spec.prefix, level, {"name": "S"})
+    writer = ChunkWriter(
+        archive.name, life, hour_key(hour), spec.bucket, spec.prefix, level, config or {"name": "S"}, filters
+    )
     columns = [
         [m.seq for m in messages],
         [start + (m.seq * 1_000_000 if m.after_ns is None else m.after_ns) for m in messages],

@@ -61,7 +61,7 @@ def page(
         for chunk in rows[:limit]:
             if subject is None or _may_have(chunk, subject):
                 chunks.append(chunk)
-            after = (chunk.meta.covers.first, chunk.meta.incarnation.created_ns)
+            after = (chunk.meta.covers.last, chunk.meta.incarnation.created_ns)
             if len(chunks) == limit:
                 break
         else:

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from nats3_dagster.archive.stored.ranged import open_part
 from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.model import Chunk
 from nats3_dagster.objects import Bucket
@@ -13,7 +14,8 @@ BucketOf = Callable[[str], Bucket]
 
 def fetch_chunks(bucket_of: BucketOf, chunks: Iterable[Chunk], ahead: int) -> Iterator[tuple[Chunk, ChunkReader]]:
     """Each chunk with its proven content, in order. Raises StoreError, ObjectMissing or ChunkError for the first chunk
-    that cannot be had. `ahead` chunks are fetched while one is worked on: at 64 MiB a chunk, each costs memory."""
+    that cannot be had. `ahead` chunks are fetched while one is worked on: at 64 MiB a chunk, each costs memory. Of one
+    that was merged, its part of the other chunk is read, row group by row group."""
     for chunk, reader in fetch_each(bucket_of, chunks, ahead):
         yield chunk, reader.result()
 
@@ -24,6 +26,8 @@ def fetch_each(
     """As `fetch_chunks`, but what a chunk fails of is raised by its future's `result()`, and others follow."""
 
     def fetch(chunk: Chunk) -> ChunkReader:
+        if chunk.merged_into:
+            return open_part(bucket_of(chunk.merged_into.bucket), chunk.merged_into, chunk.meta.covers)
         return open_chunk(bucket_of(chunk.meta.bucket).get(chunk.meta.key), chunk.meta)
 
     waiting: deque[tuple[Chunk, Future[ChunkReader]]] = deque()

@@ -14,7 +14,7 @@ from nats3_dagster.chunks.footer_cache import ParsedFooter
 from nats3_dagster.chunks.read import ChunkReader, footer_length, open_parsed, parse_footer, prove_identity
 from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError
-from nats3_dagster.model import Chunk
+from nats3_dagster.model import Chunk, ChunkMeta, SeqRange
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 
@@ -62,6 +62,14 @@ def open_object(bucket: Bucket, key: str, stored_bytes: int, sha256: str) -> Chu
     parsed = _footer(file)
     source = pa.PythonFile(file, mode="r")
     return open_parsed(parsed, source, sha256=sha256, stored_bytes=stored_bytes, prepare=file.fetch)
+
+
+def open_part(bucket: Bucket, meta: ChunkMeta, seqs: SeqRange) -> ChunkReader:
+    """A reader, as that of `open_ranged`, of these sequences of a chunk and no others. Raises StoreError, ObjectMissing
+    or ChunkError."""
+    reader = open_object(bucket, meta.key, meta.stored_bytes, meta.sha256)
+    prove_identity(reader.meta, meta)
+    return reader.part(seqs)
 
 
 def open_parts(workspace: Workspace, chunk: Chunk, count: Callable[[int], object] | None = None) -> RangedChunk:

@@ -1,11 +1,13 @@
--- name: add_chunks(archive, run_id, chunks)
--- Adds the chunks of a JSON array, all in one statement, so that the triggers sum them once.
+-- name: add_chunks(archive, run_id, chunks, merged)
+-- Adds the chunks of a JSON array, all in one statement, so that the triggers sum them once. `merged`: the chunks whose
+-- messages a compaction wrote into these; null for a capture.
 insert into nats3.chunk (archive_id, incarnation_id, hour, seqs, messages, deleted, first_ns, last_ns, payload_bytes,
                          largest_bytes, stored_bytes, sha256, bucket, key, subjects, minutes, absent_reason,
-                         dagster_run_id)
+                         dagster_run_id, captured_at)
 select :archive, incarnation_id, hour, int8range(first_seq, last_seq, '[]'), messages, deleted::int8multirange, first_ns,
        last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, minutes, absent_reason,
-       :run_id
+       :run_id,
+       (select max(coalesce(m.captured_at, m.committed_at)) from nats3.chunk m where m.id = any(:merged::bigint[]))
 from json_to_recordset(:chunks::json) as c(
     incarnation_id bigint, hour text, first_seq bigint, last_seq bigint, messages bigint, deleted text, first_ns bigint,
     last_ns bigint, payload_bytes bigint, largest_bytes bigint, stored_bytes bigint, sha256 text, bucket text, key text,
@@ -27,8 +29,8 @@ select r.key from unnest(:buckets::text[], :keys::text[]) as o(bucket, key)
 join nats3.removal r using (bucket, key) where r.removed_at >= :since limit 1;
 
 -- name: list_chunks(archive, incarnation, hours, timed, first_ns, end_ns, first_seq, last_seq, after, limit_to, minutes)
--- The live chunks of one incarnation that meet all conditions given, by sequence: a page of them, after `after`;
--- with their messages by minute where asked for. Small numbers come as smallint: a GiST index takes only its own type.
+-- The live chunks of one incarnation that meet all conditions given, by sequence: a page of those with a sequence after
+-- `after`, which one that was written since may have in its middle; with their messages by minute where asked for. Small numbers come as smallint: a GiST index takes only its own type.
 select c.id, c.archive_id, c.archive, c.incarnation_id, c.stream, c.created_ns, c.hour, c.seqs, c.messages, c.first_ns,
        c.last_ns, c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key,
        case when :minutes::boolean then c.minutes end as minutes, c.dagster_run_id, c.committed_at, c.deleted_at,
@@ -38,7 +40,10 @@ where c.archive_id = :archive::bigint and c.incarnation_id = :incarnation::bigin
   and (:hours::text[] is null or c.hour = any(:hours::text[]))
   and (not :timed::boolean or int8range(c.first_ns, c.last_ns, '[]') && int8range(:first_ns::bigint, :end_ns::bigint))
   and (:first_seq::bigint is null or c.seqs && int8range(:first_seq::bigint, :last_seq::bigint, '[]'))
-  and (:after::bigint is null or lower(c.seqs) > :after::bigint)
+  and (:after::bigint is null or lower(c.seqs) >= coalesce((
+      select lower(p.seqs) from nats3.chunk p
+      where p.archive_id = :archive::bigint and p.incarnation_id = :incarnation::bigint and p.deleted_at is null
+        and p.seqs @> (:after::bigint + 1)), :after::bigint + 1))
 order by lower(c.seqs)
 limit :limit_to;
 
@@ -70,5 +75,5 @@ returning c.id;
 -- name: add_retired_gaps(chunks, run_id, replay)
 -- Makes the sequences of these chunks gaps of the reason `retired`; `replay`: the one that published their messages.
 insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id, messages, chunks, newest_at, replay_id)
-select archive_id, incarnation_id, seqs, 'retired', :run_id, messages, 1, committed_at, :replay
+select archive_id, incarnation_id, seqs, 'retired', :run_id, messages, 1, coalesce(captured_at, committed_at), :replay
 from nats3.chunk where id = any(:chunks::bigint[]);

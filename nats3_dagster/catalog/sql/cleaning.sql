@@ -36,7 +36,8 @@ select nats3.join_retired(now() - make_interval(secs => :keep_s), :limit_to);
 
 -- name: forget_chunks(keep_s, limit_to)
 -- Forgets chunks that were retired this many seconds ago and that nothing needs: the store does not have the object for
--- them, their sequences are in other chunks and gaps, no replay lists them, and every table knows that they went.
+-- them, their sequences are in other chunks and gaps, no replay lists them, and every table knows that they went. Those
+-- that were merged stay while a replay follows the archive: it may have to go on after one of them.
 delete from nats3.chunk where id = any(array(
     select c.id
     from nats3.chunk c
@@ -48,6 +49,10 @@ delete from nats3.chunk where id = any(array(
            or exists (select from nats3.chunk l where l.bucket = c.bucket and l.key = c.key and l.deleted_at is null))
       and (a.deleted_at is not null or c.seqs <@ v.covered)
       and not exists (select from nats3.replay_chunk p where p.chunk_id = c.id)
+      and not exists (
+          select from nats3.merged_chunk m join nats3.replay r on r.archive_id = c.archive_id
+          where m.chunk_id = c.id and r.deleted_at is null and r.state <> 'succeeded'
+            and jsonb_typeof(r.spec -> 'poll_interval_s') = 'number')
       and not exists (
           select from nats3.archive_table t where t.archive_id = c.archive_id and t.revision < c.retired_revision)
     order by c.deleted_at

@@ -1,11 +1,11 @@
--- name: create_rebuilt(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, job_id, paused, created_at, former_filters, presets)
+-- name: create_rebuilt(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, job_id, paused, created_at, former_filters, presets)
 -- The archive that is made again from its bucket.
 insert into nats3.archive
-    (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, job_id,
-     paused, created_at, former_filters, presets)
+    (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level,
+     compact_after_s, compact_below, job_id, paused, created_at, former_filters, presets)
 values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
-        :zstd_level, :job_id, :paused, coalesce(:created_at::timestamptz, now()), :former_filters::jsonb,
-        :presets::jsonb)
+        :zstd_level, :compact_after_s, :compact_below, :job_id, :paused, coalesce(:created_at::timestamptz, now()),
+        :former_filters::jsonb, :presets::jsonb)
 returning *;
 
 -- name: remember_stream(stream, created_ns, config, removing, start)

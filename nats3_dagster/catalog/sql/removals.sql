@@ -68,7 +68,9 @@ limit :limit_to;
 -- name: sweepable(grace_s, bucket, limit_to)
 -- Objects that have not been needed for these seconds and that are not removed yet, of all buckets or one, the oldest
 -- first: those of chunks that were retired by themselves, and manifests of seals after which the hour was sealed again. An
--- archive that was deleted keeps what it had then.
+-- archive that was deleted keeps what it had then. A chunk that was merged keeps its object until its hour is sealed again,
+-- because until then the bucket's manifest names it; and while a replay runs that still has to publish it, because its tasks
+-- know the object.
 select * from (
     select distinct on (c.bucket, c.key) c.bucket, c.key, c.stored_bytes as bytes, c.deleted_at as dead_at
     from nats3.chunk c join nats3.archive a on a.id = c.archive_id
@@ -77,6 +79,15 @@ select * from (
       and not exists (
           select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at)
       and not exists (select from nats3.chunk l where l.bucket = c.bucket and l.key = c.key and l.deleted_at is null)
+      and not exists (
+          select from nats3.merged_chunk m
+          where m.chunk_id = c.id and a.deleted_at is null
+            and (not exists (
+                    select from nats3.archive_hours h
+                    where h.archive_id = c.archive_id and h.sealed @> nats3.hour_number(c.hour))
+                 or exists (
+                    select from nats3.replay_chunk p join nats3.replay r on r.id = p.replay_id
+                    where p.chunk_id = c.id and p.state <> 'done' and r.state = 'running' and r.deleted_at is null)))
       and not exists (
           select from nats3.chunk k join nats3.archive of on of.id = k.archive_id
           where k.bucket = c.bucket and k.key = c.key and k.deleted_at is not null

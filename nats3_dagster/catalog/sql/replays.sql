@@ -4,20 +4,22 @@ insert into nats3.replay (id, archive_id, spec, chunks, dagster_run_id, job_id, 
 values (:replay, :archive, :spec::jsonb, :chunks, :run_id, coalesce(:job::uuid, gen_random_uuid()), :job_name);
 
 -- name: plan_chunks(replay, archive, chunks)
--- Records the replay's chunks in the order given; those that are no longer live are left out.
+-- Records the replay's chunks in the order given; those that are no longer live are left out, unless a compaction keeps
+-- their messages in another one.
 insert into nats3.replay_chunk (replay_id, chunk_id, position, planned)
 select :replay, c.id, p.position, c.messages
 from unnest(:chunks::bigint[]) with ordinality as p(chunk_id, position)
-join nats3.chunk c on c.id = p.chunk_id and c.archive_id = :archive and c.deleted_at is null
+join nats3.chunk c on c.id = p.chunk_id and c.archive_id = :archive and nats3.has_messages(c)
 order by p.position;
 
 -- name: extend_replay(replay, chunks)
--- Adds chunks after those that the replay has, in the order given; those that are no longer live are left out.
+-- Adds chunks after those that the replay has, in the order given; those that are no longer live are left out, unless a
+-- compaction keeps their messages in another one.
 insert into nats3.replay_chunk (replay_id, chunk_id, position, planned)
 select r.id, c.id, r.chunks + p.position, c.messages
 from unnest(:chunks::bigint[]) with ordinality as p(chunk_id, position)
 join nats3.replay r on r.id = :replay
-join nats3.chunk c on c.id = p.chunk_id and c.archive_id = r.archive_id and c.deleted_at is null
+join nats3.chunk c on c.id = p.chunk_id and c.archive_id = r.archive_id and nats3.has_messages(c)
 order by p.position;
 
 -- name: count_chunks(replay, chunks)
@@ -33,7 +35,7 @@ order by p.position desc
 limit 1;
 
 -- name: chunks_after(replay)
--- The number of live chunks of the archive after the last one of the replay: within its times and sequences, of
+-- The number of live chunks of the archive with sequences after the last chunk of the replay: within its times and sequences, of
 -- any subject.
 select count(*) from nats3.replay r
 left join lateral (
@@ -43,7 +45,7 @@ left join lateral (
 ) e on true
 join nats3.chunk n on n.archive_id = r.archive_id and n.deleted_at is null
 join nats3.incarnation i on i.id = n.incarnation_id
-where r.id = :replay and (e.seq is null or (i.created_ns, lower(n.seqs)) >= (e.created_ns, e.seq))
+where r.id = :replay and (e.seq is null or (i.created_ns, upper(n.seqs)) > (e.created_ns, e.seq))
   and n.last_ns >= coalesce((r.spec #>> '{selection,from_ns}')::bigint, n.last_ns)
   and n.first_ns < coalesce((r.spec #>> '{selection,to_ns}')::bigint, 9223372036854775807)
   and (r.spec #> '{selection,sequences}' = 'null'
@@ -198,6 +200,25 @@ from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
 where p.replay_id = :replay and p.state <> 'done'
 order by p.position;
 
+-- name: merged_pending(replay)
+-- For each chunk that the replay has not done and that a compaction retired: its id, and the live chunk that has its
+-- messages.
+select p.chunk_id as part_id, n.*
+from nats3.replay_chunk p
+join nats3.merged_chunk m on m.chunk_id = p.chunk_id
+join nats3.chunk_view n on n.id = m.into_id and n.deleted_at is null
+where p.replay_id = :replay and p.state <> 'done';
+
+-- name: merged_whole(chunks)
+-- The live chunks that have no messages but those of some of these, which a compaction retired; with their hours.
+select n.id as chunk_id, n.hour
+from nats3.merged_chunk m
+join nats3.chunk c on c.id = m.chunk_id
+join nats3.chunk n on n.id = m.into_id and n.deleted_at is null
+where m.chunk_id = any(:chunks::bigint[])
+group by n.id
+having range_agg(c.seqs) @> n.seqs;
+
 -- name: done_chunks(replay, chunks)
 -- The chunks that the replay has done, or those of them, in the order of its plan: whose sequences, how many messages the targets took, and
 -- the last sequence of those.
@@ -238,3 +259,13 @@ listen nats3_pause;
 -- name: ask_pause(replay)
 -- Asks the process that waits for new chunks of the replay to pause it.
 select pg_notify('nats3_pause', :replay);
+
+-- name: merged_parts(chunk, after)
+-- The chunks that a compaction merged into this one and that begin after a sequence, in the order of the stream.
+select c.* from nats3.merged_chunk m join nats3.chunk_view c on c.id = m.chunk_id
+where m.into_id = :chunk and lower(c.seqs) > :after
+  -- Of a chunk that was merged twice, its parts and not itself.
+  and not exists (
+      select from nats3.merged_chunk o join nats3.chunk k on k.id = o.chunk_id
+      where o.into_id = m.into_id and o.chunk_id <> m.chunk_id and k.seqs <@ c.seqs)
+order by lower(c.seqs);

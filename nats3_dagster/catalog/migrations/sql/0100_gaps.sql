@@ -53,7 +53,7 @@ create function nats3.retired_hours(archive bigint, first text, last text)
         )
         select r.hour, r.chunks, r.messages, r.chunks + l.chunks, greatest(r.newest, l.newest)
         from retired r cross join lateral (
-            select count(*) as chunks, max(c.committed_at) as newest from nats3.chunk c
+            select count(*) as chunks, max(coalesce(c.captured_at, c.committed_at)) as newest from nats3.chunk c
             where c.archive_id = archive and c.hour = r.hour and c.deleted_at is null
         ) l;
     end;

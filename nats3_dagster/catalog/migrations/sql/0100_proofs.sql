@@ -12,8 +12,8 @@ end
 $$;
 
 create trigger chunk_immutable before update of id, archive_id, incarnation_id, hour, seqs, messages, deleted, first_ns,
-    last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, dagster_run_id, committed_at
-    on nats3.chunk for each row execute function nats3.refuse();
+    last_ns, payload_bytes, largest_bytes, stored_bytes, sha256, bucket, key, subjects, dagster_run_id, committed_at,
+    captured_at on nats3.chunk for each row execute function nats3.refuse();
 create trigger chunk_minutes_immutable before update of minutes on nats3.chunk
     for each row execute function nats3.refuse();
 create trigger chunk_absent_reason_immutable before update of absent_reason on nats3.chunk

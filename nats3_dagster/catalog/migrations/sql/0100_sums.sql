@@ -18,10 +18,22 @@ create table nats3.archive_hours (
     -- Hours that are as they were sealed, by number: one range, and one more for each hour between them that is not. An
     -- hour is taken out with each change, so that none in it has to be looked at again.
     sealed        int4multirange not null default '{}',
+    -- Of the sealed hours, those that a compaction has left as they are: nothing in them is to be merged.
+    compacted     int4multirange not null default '{}' check (compacted <@ sealed),
     -- Of the sealed hours, those with messages, and those without.
     sealed_filled bigint not null default 0 check (sealed_filled between 0 and hours),
     sealed_empty  bigint not null default 0 check (sealed_empty >= 0)
 );
+
+-- Other chunks are small now: all hours are to be looked at once more.
+create function nats3.reopen_compacted() returns trigger language plpgsql as $$
+begin
+    update nats3.archive_hours set compacted = '{}' where archive_id = new.id;
+    return null;
+end
+$$;
+create trigger reopen_compacted after update of compact_below on nats3.archive for each row
+    when (old.compact_below <> new.compact_below) execute function nats3.reopen_compacted();
 
 -- Takes hours that have changed out of the sealed ones.
 create function nats3.unseal(archive bigint, changed int4multirange) returns void language plpgsql as $$
@@ -33,7 +45,7 @@ begin
         return;
     end if;
     update nats3.archive_hours h
-    set sealed = h.sealed - gone, sealed_filled = h.sealed_filled - n.filled, sealed_empty = h.sealed_empty - n.empty
+    set sealed = h.sealed - gone, compacted = h.compacted - gone, sealed_filled = h.sealed_filled - n.filled, sealed_empty = h.sealed_empty - n.empty
     from (
         select count(*) filter (where chunks > 0) as filled, count(*) filter (where chunks = 0) as empty
         from (
@@ -105,3 +117,22 @@ begin
     end loop;
 end
 $$;
+
+-- The hours from first to last that are as they were sealed and are not known to be compacted, that ended by a time, and
+-- that have more than one chunk; none from which chunks were taken.
+create function nats3.hours_to_compact(archive bigint, before timestamptz, first text, last text) returns setof text
+    language sql stable
+    begin atomic
+        select n.hour from (
+            select nats3.hour_at(g) as hour
+            from nats3.archive_hours a
+            cross join unnest((a.sealed - a.compacted) * int4multirange(
+                nats3.hour_range(first, last) * int4range(null, floor(extract(epoch from before) / 3600)::integer))) r
+            cross join generate_series(lower(r), upper(r) - 1) g
+            where a.archive_id = archive
+        ) n
+        where (select sum(h.chunks) from nats3.hour h where h.archive_id = archive and h.hour = n.hour) > 1
+          and not exists (
+              select from nats3.gap g
+              where g.archive_id = archive and g.reason = 'retired' and g.hours @> nats3.hour_number(n.hour));
+    end;

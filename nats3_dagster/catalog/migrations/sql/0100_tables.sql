@@ -72,6 +72,10 @@ create table nats3.archive (
     max_bytes    bigint not null check (max_bytes > 0),
     max_age_s    bigint not null check (max_age_s > 0),
     zstd_level   smallint not null check (zstd_level between 1 and 22),
+    -- Seconds after an hour's end from which on it is compacted; 0: only when somebody asks. Chunks with compact_below bytes
+    -- of subjects, headers and payloads or more are left alone.
+    compact_after_s bigint not null check (compact_after_s >= 0),
+    compact_below bigint not null check (compact_below > 0),
     -- Its replays by name: tables of a name and the settings that differ from their default.
     presets      jsonb not null default '[]',
     paused       boolean not null default false,
@@ -94,9 +98,11 @@ begin
 end
 $$;
 create trigger archive_updated before update on nats3.archive for each row
-    when ((old.paused, old.presets, old.subjects, old.durable, old.max_messages, old.max_bytes, old.max_age_s, old.zstd_level)
+    when ((old.paused, old.presets, old.subjects, old.durable, old.max_messages, old.max_bytes, old.max_age_s, old.zstd_level,
+           old.compact_after_s, old.compact_below)
           is distinct from
-          (new.paused, new.presets, new.subjects, new.durable, new.max_messages, new.max_bytes, new.max_age_s, new.zstd_level))
+          (new.paused, new.presets, new.subjects, new.durable, new.max_messages, new.max_bytes, new.max_age_s, new.zstd_level,
+           new.compact_after_s, new.compact_below))
     execute function nats3.archive_updated();
 
 -- What an archive has of one incarnation. Kept by triggers (proofs.sql) but for start_seq and the witness.
@@ -179,6 +185,8 @@ create table nats3.chunk (
     subjects       integer check (subjects > 0),
     dagster_run_id text,
     committed_at   timestamptz not null default now(),
+    -- Of a chunk that a compaction wrote: when the newest of its messages came into the archive. Null for one of a capture.
+    captured_at    timestamptz,
     deleted_at     timestamptz,
     -- The revision of the archive that was the first without it; null while it is live.
     retired_revision bigint,
@@ -214,6 +222,20 @@ create index chunk_dead_hour on nats3.chunk (archive_id, hour) where deleted_at 
 create index chunk_dead_object on nats3.chunk (bucket, key) where deleted_at is not null;
 -- What was once in a chunk is of that chunk's hour.
 create index chunk_dead_seqs on nats3.chunk using gist (archive_id, incarnation_id, seqs) where deleted_at is not null;
+
+-- Chunks that a compaction retired, each with the one that has its messages now: that of the newest compaction.
+create table nats3.merged_chunk (
+    chunk_id bigint primary key references nats3.chunk on delete cascade,
+    into_id  bigint not null references nats3.chunk on delete cascade
+);
+create index merged_chunk_into on nats3.merged_chunk (into_id);
+
+-- Whether the archive has the messages of a chunk: it is live, or it was merged into one that is.
+create function nats3.has_messages(c nats3.chunk) returns boolean
+    language sql stable
+    return c.deleted_at is null or exists (
+        select from nats3.merged_chunk m join nats3.chunk n on n.id = m.into_id
+        where m.chunk_id = c.id and n.deleted_at is null);
 
 -- How far two numbers are apart, by the operator by which a GiST index finds the nearest first. The extension is where
 -- an administrator installed it.

@@ -23,7 +23,7 @@ create index capture_completed on nats3.capture (archive_id, id) where error_kin
 
 create table nats3.total (
     archive_id bigint not null references nats3.archive,
-    -- captured_*: of the chunks that were committed, each time that one was. stored_bytes: of their objects. chunks: by
+    -- captured_*: of the chunks that captures committed, each time that one was. stored_bytes: of their objects. chunks: by
     -- size, see nats3.size_class. lost: sequences by reason, each time that a chunk or a gap recorded them. seals and
     -- seal_bytes: manifests. captures: that completed; failures: by kind. published_messages: of replays, as they are
     -- reported. published_bytes, fetched_*: of the chunks that replays have done. attempts: of replays that were folded,
@@ -65,7 +65,8 @@ begin
         ('stored_bytes', '', a.stored_bytes), ('chunks', nats3.size_class(a.stored_bytes), 1),
         ('lost', a.absent_reason, case when a.absent_reason not in ('deleted', 'unselected') then a.absent end)
     ) as v(what, label, value)
-    where v.value > 0
+    -- A compaction puts objects, and captures nothing.
+    where v.value > 0 and (a.captured_at is null or v.what in ('stored_bytes', 'chunks'))
     group by 1, 2, 3 order by 1, 2, 3
     on conflict (archive_id, what, label) do update set value = t.value + excluded.value;
     return null;

@@ -1,0 +1,1 @@
+"""Keeping: what is done with messages that are archived already."""

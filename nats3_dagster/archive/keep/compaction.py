@@ -1,0 +1,179 @@
+"""Compaction: a sealed hour of many small chunks becomes one of few.
+
+Invariant: an hour is as it was, or has other chunks of the same messages. The new objects are read again and proven
+equal before the catalog has them; one transaction takes them in and the old ones out; the old objects stay for the time
+of grace, until a sweep removes them. A process that dies in between leaves objects that no chunk has, which the next
+compaction puts again, or an hour that the next seal seals.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from nats3_dagster.archive.keep.merge import Merged, merge
+from nats3_dagster.archive.keep.runs import Run, runs_of
+from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.removal import remove_objects
+from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError
+from nats3_dagster.fault_points import fault_point
+from nats3_dagster.model import Archive, Chunk, ChunkMeta
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class HourPlan:
+    """The chunks of an hour that a compaction would merge."""
+
+    hour: str
+    # The hour's live chunks.
+    chunks: int
+    runs: tuple[Run, ...]
+
+    @property
+    def after(self) -> int:
+        """The hour's chunks afterwards; more where the stream's configuration or the filter changed in a run."""
+        return self.chunks - sum(len(run) - 1 for run in self.runs)
+
+    @property
+    def merged(self) -> list[Chunk]:
+        return [chunk for run in self.runs for chunk in run]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The result of an hour."""
+
+    hour: str
+    # The hour's live chunks before and after it.
+    before: int
+    after: int
+    # Of the chunks that gave way, and of those in their place: sizes as stored, in bytes.
+    old_bytes: int = 0
+    new_bytes: int = 0
+    messages: int = 0
+    new: tuple[ChunkMeta, ...] = field(default=(), repr=False)
+
+
+def due_hours(workspace: Workspace, archive: Archive, limit: int = 1_000_000) -> tuple[str, ...]:
+    """The sealed hours that the archive's policy lets compact now, ascending; none without a policy. One question to
+    the catalog."""
+    after_s = archive.spec.compact_after_s
+    if not after_s:
+        return ()
+    before = workspace.catalog.now() - timedelta(seconds=after_s)
+    return workspace.catalog.compaction.due(archive, before, limit=limit)
+
+
+def sealed_hours(
+    workspace: Workspace, archive: Archive, first: str | None = None, last: str | None = None
+) -> tuple[str, ...]:
+    """All sealed hours from first to last that may have chunks to merge, ascending."""
+    now: datetime = workspace.catalog.now()
+    return workspace.catalog.compaction.due(archive, now, first=first, last=last)
+
+
+def plan(workspace: Workspace, archive: Archive, hour: str) -> HourPlan:
+    """The compaction of an hour, by the catalog alone. Raises OperatorError for an hour that is not sealed, or of which
+    chunks were deleted after a replay."""
+    row = workspace.catalog.compaction.hour(archive, hour)
+    if not row.is_sealed:
+        raise OperatorError(
+            f"Hour {hour} of archive {archive.name} is not sealed, or changed since",
+            Next.SEAL_HOURS(archive=archive.name),
+        )
+    if row.has_retired:
+        raise OperatorError(
+            f"Chunks of hour {hour} of archive {archive.name} were deleted after a replay, and its exports count the "
+            "others",
+            "Leave it as it is",
+        )
+    return _plan(workspace, archive, hour)
+
+
+def compact_hours(
+    workspace: Workspace, archive: Archive, hours: Iterable[str], run_id: str | None = None
+) -> Iterator[Compacted]:
+    """Compact each of the hours. One that fails does not stop the others: at the end the first error is raised, naming
+    each hour that failed.
+
+    Raises OperatorError as `plan`; ChunkError if an object is not as it was written; Conflict if an hour changes
+    meanwhile; StoreError; and at once when the catalog does not answer, or the archive does not own its folder."""
+    failed: list[tuple[str, Nats3Error]] = []
+    hours = tuple(hours)
+    if hours:
+        folder.require(workspace, archive)
+    for hour in hours:
+        try:
+            yield _compact(workspace, archive, hour, run_id)
+        except Nats3Error as error:
+            if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+                raise
+            failed.append((hour, error))
+    if failed:
+        raise _not_compacted(archive, failed)
+
+
+def _plan(workspace: Workspace, archive: Archive, hour: str) -> HourPlan:
+    chunks = workspace.catalog.chunks.select(archive, hours=[hour], with_deleted=True, with_minutes=False)
+    return HourPlan(hour, len(chunks), tuple(runs_of(chunks, archive.spec.compact_below)))
+
+
+def _compact(workspace: Workspace, archive: Archive, hour: str, run_id: str | None) -> Compacted:
+    compaction = workspace.catalog.compaction
+    begun, seen = workspace.catalog.now(), compaction.hour(archive, hour)
+    planned = plan(workspace, archive, hour)
+    fault_point("compact.planned")
+    put: list[ChunkMeta] = []
+    try:
+        merged = [one for run in planned.runs for one in merge(workspace, archive, run, put)]
+        if merged:
+            pairs = [([chunk.id for chunk in one.old], one.meta) for one in merged]
+            compaction.swap(archive, hour, pairs, begun=begun, run_id=run_id)
+    except Nats3Error as error:
+        if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+            raise  # nothing says whether they were committed: the next compaction finds them
+        # None that another compaction has committed meanwhile: the catalog does not give it out.
+        for meta in put:
+            remove_objects(workspace, meta.bucket, [meta.key])
+        raise
+    if not merged:
+        compaction.mark(archive, hour, seen.revision)
+        return Compacted(hour, planned.chunks, planned.chunks)
+    fault_point("compact.swapped")
+    for _ in seal_hours(workspace, archive, [hour], run_id):
+        fault_point("compact.sealed")
+    _mark(workspace, archive, hour)
+    return _result(hour, planned, merged)
+
+
+def _mark(workspace: Workspace, archive: Archive, hour: str) -> None:
+    """Keep that nothing in the hour is to be merged, where that is so: what came into it meanwhile may be."""
+    row = workspace.catalog.compaction.hour(archive, hour)
+    workspace.catalog.compaction.mark(archive, hour, row.revision)
+
+
+def _result(hour: str, planned: HourPlan, merged: list[Merged]) -> Compacted:
+    old = [chunk.meta for one in merged for chunk in one.old]
+    new = tuple(one.meta for one in merged)
+    return Compacted(
+        hour,
+        before=planned.chunks,
+        after=planned.chunks - len(old) + len(new),
+        old_bytes=sum(meta.stored_bytes for meta in old),
+        new_bytes=sum(meta.stored_bytes for meta in new),
+        messages=sum(meta.messages for meta in new),
+        new=new,
+    )
+
+
+def _not_compacted(archive: Archive, failed: list[tuple[str, Nats3Error]]) -> Nats3Error:
+    """The first error, with each hour that failed."""
+    hour, first = failed[0]
+    if len(failed) == 1:
+        what = f"Hour {hour} of archive {archive.name} was not compacted: {first.what}"
+    else:
+        hours = ", ".join(hour for hour, _ in failed[:5]) + (" and more" if len(failed) > 5 else "")
+        what = f"{len(failed)} hours of archive {archive.name} were not compacted: {hours}. The first: {first.what}"
+    return type(first)(what, first.hint)
