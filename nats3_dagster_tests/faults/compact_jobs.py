@@ -1,0 +1,51 @@
+"""What processes of the compaction faults do: hours, open ones too, are sealed, compacted and swept; the cleaning."""
+
+from nats3_dagster.archive.keep import compaction
+from nats3_dagster.archive.proof import seal
+from nats3_dagster.archive.stored import removal
+from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.settings import Settings
+from nats3_dagster.tables.follow import followed
+from nats3_dagster.workspace import Workspace
+
+
+def seal_each(archive: str) -> int:
+    """Seal each hour with messages that is not sealed as it is, also the open one; how many."""
+    with Workspace(Settings.load()) as workspace:
+        row = workspace.catalog.archives.get(archive)
+        sealed = {one.hour for one in workspace.catalog.seals.select(row) if one.valid}
+        hours = [hour for hour in workspace.catalog.hours.revisions(row) if hour not in sealed]
+        return len(list(seal.seal_hours(workspace, row, hours)))
+
+
+def compact(archive: str) -> int:
+    """Compact all sealed hours, also the open one; the chunks that are fewer now."""
+    with Workspace(Settings.load()) as workspace:
+        row = workspace.catalog.archives.get(archive)
+        hours = [one.hour for one in workspace.catalog.seals.select(row) if one.valid]
+        with followed(workspace, archive):
+            return sum(one.before - one.after for one in compaction.compact_hours(workspace, row, hours))
+
+
+def try_compact(archive: str) -> str:
+    """The same beside others; what it was told, if it lost."""
+    try:
+        compact(archive)
+    except (Conflict, OperatorError) as error:
+        return str(error)
+    return ""
+
+
+def sweep() -> int:
+    """Remove the objects that are not needed; how many."""
+    with Workspace(Settings.load()) as workspace:
+        return removal.sweep(workspace).objects
+
+
+def clean() -> int:
+    """Let the catalog forget all that it may, however new it is; the rows."""
+    with Workspace(Settings.load()) as workspace:
+        rows = 0
+        while (done := workspace.catalog.cleaning.clean(0, limit=20)).is_full:
+            rows += done.rows
+        return rows + done.rows
