@@ -54,7 +54,7 @@ class MergedRow(ChunkRow):
 
 @dataclass(slots=True, kw_only=True)
 class WholeRow:
-    """A chunk of which a replay published everything."""
+    """A chunk that a replay published whole."""
 
     chunk_id: int
     hour: str

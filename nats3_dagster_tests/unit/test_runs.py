@@ -61,6 +61,7 @@ def test_runs(metas: list[ChunkMeta], expected: list[list[tuple[int, int]]]) -> 
 def test_what_was_merged_is_left_alone(sizes: list[int]) -> None:
     """Whatever the sizes are, a second compaction of an hour finds nothing."""
     metas = [of(n * 10 + 1, n * 10 + 10, size) for n, size in enumerate(sizes)]
+    runs = None
     for _ in range(2):
         chunks = [Chunk(n, meta, datetime.now(UTC), None) for n, meta in enumerate(metas)]
         runs = runs_of(chunks, BELOW)

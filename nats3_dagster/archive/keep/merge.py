@@ -1,6 +1,6 @@
 """Merging: the messages of some chunks become those of one, which is read again from the store before it counts.
 
-Invariant: what is given out holds the same rows, in the same order, with the same bytes, and lacks the same sequences
+Invariant: the new chunk has the same rows, in the same order, with the same bytes, and the same sequences are absent
 for the same reason. Anything else is an error, and nothing was changed.
 """
 
@@ -44,7 +44,7 @@ class _Open:
 
 def merge(workspace: Workspace, archive: Archive, run: Run, put: list[ChunkMeta]) -> Iterator[Merged]:
     """One chunk of a run, or several where the stream's configuration or the archive's filter changed in it: each for
-    two or more old ones. `put` takes the objects that were put and that the store did not have, as soon as they are.
+    two or more old ones. `put` takes each object that this call added to the store, as soon as it is there.
     Raises ChunkError, naming what to do, if an old chunk is not as it was written; Conflict if it was taken out of the
     archive and removed meanwhile; StoreError."""
     under_way: _Open | None = None
