@@ -16,6 +16,8 @@ _FUNCTION = re.compile(r"\{\{\s*(\w+)\s*\(([^)]*)\)\s*\}\}|\$(\d+)")
 _ONE_TOKEN = ("wildcard", "partition", "left", "right")
 _MANY_TOKENS = ("split", "splitfromleft", "splitfromright", "slicefromleft", "slicefromright")
 
+# An address may be a subject, and one with a login stands in the wrong place: it is not repeated.
+_LOGIN = re.compile(r"://[^/?#]*@")
 # A lone surrogate: a byte that is not UTF-8 (PEP 383).
 _BAD_BYTE = re.compile("[\udc80-\udcff]")
 
@@ -25,6 +27,8 @@ def check_filter(text: str) -> str:
     hint = "Subjects are tokens joined by dots; * stands alone for one token, > alone for all the rest at the end"
     if kind := subject_fault(text):
         raise OperatorError(f"A subject filter holds {kind}", hint)
+    if _LOGIN.search(text):
+        raise OperatorError("A subject filter holds an address with a login", hint)
     if not text or re.search(r"[ \t\r\n\f\0]", text):
         raise OperatorError(f"{text!r} is not a subject filter", hint)
     if re.search("[\ud800-\udfff]", text):

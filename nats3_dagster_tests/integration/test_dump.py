@@ -102,3 +102,11 @@ def test_sums_that_do_not_add_up_are_refused(
     monkeypatch.setenv("NATS3_POSTGRES_URL", empty_postgres_url)
     said = nats3.refused("catalog", "load", str(file))
     assert "The sums of the dump do not add up: coverage of archive 1, hour 2026-11-21-07:00 of archive 1" in said
+
+
+@pytest.mark.parametrize("held", ["nats://ann:hunter2@h:4222", "SUAHUNTER2" + "A" * 48, "data:hunter2"])
+def test_a_secret_in_the_place_of_the_file_is_refused_and_not_repeated(held: str, nats3: Command) -> None:
+    for command in ("dump", "load"):
+        ran = nats3("catalog", command, held)
+        assert (ran.status, "hunter2" in (ran.out + ran.err).lower()) == (2, False), ran.err
+        assert "FILE holds" in ran.err

@@ -36,6 +36,14 @@ def test_a_malformed_filter_is_refused_with_the_token_at_fault(text: str, says: 
         check_filter(text)
 
 
+@pytest.mark.parametrize("text", ["nats://ann:hunter2@h:4222", "tls://hunter2@h", "a.b://ann:hunter2@h.c.>"])
+def test_an_address_with_a_login_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(OperatorError, match="A subject filter holds an address with a login") as raised:
+        check_filter(text)
+    assert "hunter2" not in str(raised.value)
+    assert check_filter("nats://h:4222/a@b") == "nats://h:4222/a@b"
+
+
 @pytest.mark.parametrize(
     ("wide", "narrow", "expected"),
     [

@@ -10,12 +10,15 @@ from nats3_dagster.catalog.dump import Dumped
 from nats3_dagster.catalog.dump import dump as dump_catalog
 from nats3_dagster.catalog.dump import load as load_catalog
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.plausible import PATH, check
 from nats3_dagster.settings import Settings
 
 
-def dump(settings: Settings, path: Path) -> Dumped:
+def dump(settings: Settings, file_path: str) -> Dumped:
     """Write the catalog into a new file, which only its owner may read. Raises OperatorError if there is such a file,
-    or it cannot be written; CatalogError."""
+    it cannot be written, or the path is a secret or an address; CatalogError."""
+    # A Path would not be the text any more: it has one slash of the two in an address.
+    path = Path(check("FILE", file_path, PATH))
     part = path.with_name(f"{path.name}.part")
     if path.exists():
         raise OperatorError(f"There is a file {path} already", "Give the dump another name, or remove that file")
@@ -33,9 +36,10 @@ def dump(settings: Settings, path: Path) -> Dumped:
     return dumped
 
 
-def load(settings: Settings, path: Path) -> Dumped:
-    """Put the content of a dump into an empty catalog. Raises OperatorError if there is no such file, Conflict if the
-    catalog is not empty, CatalogError."""
+def load(settings: Settings, file_path: str) -> Dumped:
+    """Put the content of a dump into an empty catalog. Raises OperatorError if there is no such file, or the path
+    is a secret or an address; Conflict if the catalog is not empty, CatalogError."""
+    path = Path(check("FILE", file_path, PATH))
     try:
         file = path.open("rb")
     except OSError as error:

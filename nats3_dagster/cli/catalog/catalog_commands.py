@@ -1,6 +1,5 @@
 """`nats3 catalog`: a dump of it, and archives made again from their objects."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -87,7 +86,7 @@ def rebuild(
 
 @app.command(epilog="nats3 catalog dump /backup/nats3.dump")
 def dump(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write. There may be none yet.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write. There may be none yet.")],
     output: Output = Format.table,
 ) -> None:
     """Write the whole catalog into one file, as it is at one moment; captures and replays go on meanwhile.
@@ -100,7 +99,7 @@ def dump(
 
 @app.command(epilog="nats3 catalog load /backup/nats3.dump")
 def load(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that nats3 catalog dump wrote.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that nats3 catalog dump wrote.")],
     output: Output = Format.table,
 ) -> None:
     """Put a dump into an empty catalog of the same release: all of it, or nothing.
