@@ -190,7 +190,7 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     with Workspace(Settings.load()) as workspace:
         change(workspace, "events", {"replays": tuple(map(ReplayPreset.of, PRESETS))})
     with Dagster(tmp_path / "dagster", {}) as dagster:
-        eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 150)
+        eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 240)
         capture = launch_job(dagster, "events_capture", hours[0], hours[-1], {})
         eventually(lambda: any(_began(e) for e in events(dagster, capture)), "the step begins")
         assert terminated(dagster, capture) == [STOPPED_CAPTURE] * 2
