@@ -21,6 +21,7 @@ from dagster import (
 )
 from pydantic import Field
 
+from nats3_dagster.archive.source.lateness import late_after_s
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, Naming
 from nats3_dagster.defs.markdown import code
@@ -233,7 +234,16 @@ def _loss_text(naming: Naming, archive: str, loss: "Loss") -> str:
 
 
 def _loss_metadata(loss: "Loss") -> dict[str, Any]:
-    return {"used": round(loss.used, 3), "limit": loss.limit or "none"}
+    """Returns the numbers behind the level. Postgres compresses the event, as it is larger than 2 KB with them."""
+    late_s, error_s = (None, None) if loss.max_age_s is None else late_after_s(loss.max_age_s)
+    return {
+        "used": round(loss.used, 3),
+        "limit": loss.limit or "none",
+        "sequences_gone": loss.gone,
+        "waits_hours": round(loss.waits_s / 3600, 1),
+        "warns_after_s": late_s,
+        "fails_after_s": error_s,
+    }
 
 
 def _severity(loss: "Loss") -> AssetCheckSeverity:

@@ -102,7 +102,15 @@ def test_one_message_at_the_head_of_a_full_stream_is_the_next_to_be_lost(
     evaluation = check(instance)["capture_keeps_up"]
     for seen in (event, evaluation):
         assert (seen.passed, seen.severity, seen.description) == (False, AssetCheckSeverity.ERROR, text)
-        assert {name: value.value for name, value in seen.metadata.items()} == {"used": 1.0, "limit": "max_msgs"}
+        assert {name: value.value for name, value in seen.metadata.items()} == {
+            "used": 1.0,
+            "limit": "max_msgs",
+            "sequences_gone": 0,
+            "waits_hours": 0.0,
+            # By the archive's max_age of 60 s.
+            "warns_after_s": 4560,
+            "fails_after_s": 90960,
+        }
     assert ticked.cursor == "error"
 
 

@@ -156,7 +156,7 @@ def goes_on_after_a_backfill_that_was_cancelled(dagster: Dagster, wire: Wire, ho
     and its run executed again: one replay in two runs."""
     wire.create_stream("SLOW", "slow.>")
     backfill = backfills.launched(dagster, "events/replay/slowly", hours)
-    eventually(lambda: wire.state("SLOW")["messages"] > 300, "the backfill publishes", 120)
+    eventually(lambda: wire.state("SLOW")["messages"] > 300, "the backfill publishes", 240)
     backfills.cancelled(dagster, backfill)
     (run,) = backfills.runs_of(dagster, backfill)
     assert status(dagster, run) == "CANCELED"
@@ -182,7 +182,7 @@ def replays_an_hour_a_run_by_the_command_line(dagster: Dagster, wire: Wire, hour
 
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.steady_hour(150)
-@pytest.mark.timeout(700)  # capture, seal, eight replays, each a process of its own
+@pytest.mark.timeout(900)  # capture, seal, eight replays, each a process of its own
 def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     wire: Wire, hours: list[str], bucket: str, tmp_path: Path
 ) -> None:
@@ -190,14 +190,14 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     with Workspace(Settings.load()) as workspace:
         change(workspace, "events", {"replays": tuple(map(ReplayPreset.of, PRESETS))})
     with Dagster(tmp_path / "dagster", {}) as dagster:
-        eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 150)
+        eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 240)
         capture = launch_job(dagster, "events_capture", hours[0], hours[-1], {})
-        eventually(lambda: any(_began(e) for e in events(dagster, capture)), "the step begins")
+        eventually(lambda: any(_began(e) for e in events(dagster, capture)), "the step begins", 180)
         assert terminated(dagster, capture) == [STOPPED_CAPTURE] * 2
 
         refuses_what_the_command_line_refuses(dagster, hours[0])
         run = launch(dagster, hours[0], hours[-1], rate=900)
-        eventually(lambda: wire.state("BACK")["messages"] > 500, "the replay publishes")
+        eventually(lambda: wire.state("BACK")["messages"] > 500, "the replay publishes", 180)
 
         cancelled = time.time_ns()
         errors = terminated(dagster, run)
@@ -214,10 +214,10 @@ def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
         assert again["__typename"] == "LaunchRunSuccess", again
         continued = again["run"]["runId"]
         # Another one into the same target waits for its turn.
-        eventually(lambda: wire.state("BACK")["messages"] > published, "the continued run publishes")
+        eventually(lambda: wire.state("BACK")["messages"] > published, "the continued run publishes", 180)
         other = launch(dagster, hours[0], hours[0])
-        assert eventually(lambda: _ended(dagster, continued), "the continued run ends", 120) == "SUCCESS"
-        assert eventually(lambda: _ended(dagster, other), "the other run ends", 120) == "SUCCESS"
+        assert eventually(lambda: _ended(dagster, continued), "the continued run ends", 180) == "SUCCESS"
+        assert eventually(lambda: _ended(dagster, other), "the other run ends", 180) == "SUCCESS"
         published_in_order = [*range(TOTAL), *range(EACH)]
         assert [m.data for m in wire.messages("BACK")] == [b'{"n": %d}' % n for n in published_in_order]
         eventually(lambda: sealed() == TOTAL, "the sensor has sealed the three hours", 90)
