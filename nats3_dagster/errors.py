@@ -143,6 +143,10 @@ class Conflict(CatalogError):
     """Another process did the same first: overlapping chunks, a name taken, a replay already running."""
 
 
+class Held(Conflict):
+    """A hold keeps messages that were to be removed."""
+
+
 class TableError(Nats3Error):
     """An Iceberg catalog, or a table there: unreachable, refused access, or not what was made."""
 

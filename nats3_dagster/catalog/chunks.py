@@ -52,7 +52,7 @@ class Chunks:
 
         Raises Conflict when another process committed some of it first or the archive was deleted."""
         with self._session.transaction() as sql:
-            _lock(sql, archive)
+            lock_archive(sql, archive)
             coverages = sql.rows(CoverageRow, "coverages", archive=archive.id)
             ids = {row.incarnation: row.incarnation_id for row in coverages}
             _check_source(coverages, source)
@@ -165,12 +165,13 @@ class Chunks:
     ) -> int:
         """Take chunks out of the archive; how many were live. Their sequences become gaps of the reason `retired`, or
         with `recapture` are missing again, so that the next capture of the hour fills them. `replay_id`: the one that
-        published their messages. Objects stay: see `Removals`. Raises Conflict when the archive was deleted."""
+        published their messages. Objects stay: see `Removals`. Raises Conflict when the archive was deleted, Held when
+        a hold keeps one of them: then none is taken out."""
         with self._session.transaction() as sql:
-            _lock(sql, archive)
+            lock_archive(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
             if not recapture:
-                sql.run("add_retired_gaps", chunks=retired, run_id=run_id, replay=replay_id)
+                sql.run("add_removed_gaps", chunks=retired, reason="retired", run_id=run_id, replay=replay_id)
             return len(retired)
 
     def replace(
@@ -184,9 +185,10 @@ class Chunks:
         begun: datetime,
     ) -> None:
         """Take live chunks out of the archive, and chunks and gaps of the same sequences in: all or nothing, as
-        `commit` does. Raises Conflict also when one of the chunks is no longer live."""
+        `commit` does. Raises Conflict also when one of the chunks is no longer live, Held when a hold keeps messages of
+        them that the new chunks do not have."""
         with self._session.transaction() as sql:
-            _lock(sql, archive)
+            lock_archive(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
             if len(retired) < len(chunk_ids):
                 gone = ", ".join(str(chunk_id) for chunk_id in sorted({*chunk_ids} - {*retired}))
@@ -194,7 +196,7 @@ class Chunks:
             self.commit(archive, chunks, gaps, run_id=run_id, begun=begun)
 
 
-def _lock(sql: Statements, archive: Archive) -> None:
+def lock_archive(sql: Statements, archive: Archive) -> None:
     """Hold the archive before any of its chunks, as everything does that changes them: in another order two would wait
     for each other."""
     if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:

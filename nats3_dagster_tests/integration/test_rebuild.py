@@ -36,6 +36,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     # A manifest says that sequences were retired, and not which chunks had them.
     "gap": ("id", "dagster_run_id", "recorded_at", "messages", "chunks", "newest_at", "replay_id"),
     "gap_sum": (),
+    "hold": ("id", "created_at"),
     "hour": ("revision",),
     # The content of what changed since its seal; that of the others is compared below.
     "seal": ("id", "revision", "content", "dagster_run_id", "sealed_at"),
@@ -44,6 +45,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "archive_table": None,
     "capture": None,
     "durable": None,
+    "event": None,
     "export": None,
     "export_hour": None,
     "iceberg_namespace_properties": None,
@@ -89,6 +91,7 @@ def filled(workspace: Workspace, bucket: str) -> Archive:
     assert many.bloom
     commit(archive, [many], [Gap(LIFE, (SeqRange(10_101, 10_110),), "deleted")])
     workspace.catalog.coverage.keep_witness(archive, LIFE, Witness(10_100, many.last_ns))
+    workspace.catalog.holds.create(archive, "case", "a law", hours=(None, HOURS[1]), seqs=SeqRange(1, 7))
     return archive
 
 

@@ -7,7 +7,7 @@ is compared, and written again where it differs. So it is as new as the newest c
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -35,6 +35,19 @@ class KeptIncarnation:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptHold:
+    """A hold, as in Hold."""
+
+    name: str
+    reason: str
+    actor: str
+    first_hour: str | None
+    last_hour: str | None
+    first_seq: int | None
+    last_seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class KeptSettings:
     """An archive without what it holds."""
 
@@ -47,6 +60,8 @@ class KeptSettings:
     former_filters: tuple[FormerFilter, ...] = ()
     # The oldest first.
     incarnations: tuple[KeptIncarnation, ...] = ()
+    # Those in force: without them a rebuild would let go what must stay.
+    holds: tuple[KeptHold, ...] = ()
 
     def encode(self) -> bytes:
         """The same bytes for the same settings."""
@@ -62,6 +77,7 @@ class KeptSettings:
             "incarnations": [
                 [one.created_ns, one.start, one.restored_ns, one.unknown_after] for one in self.incarnations
             ],
+            "holds": [list(astuple(one)) for one in self.holds],
         }
         return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
@@ -117,6 +133,7 @@ def read(bucket: Bucket, folder: str, archive_id: UUID) -> KeptSettings | None:
             datetime.fromisoformat(fields["created_at"]) if fields["created_at"] else None,
             tuple(FormerFilter(one[0], one[1], tuple(one[2])) for one in fields["former_filters"]),
             tuple(KeptIncarnation(*one) for one in fields["incarnations"]),
+            tuple(KeptHold(*one) for one in fields["holds"]),
         )
     except (ValueError, KeyError, TypeError, IndexError, OperatorError) as error:
         raise StoreError(
@@ -138,6 +155,10 @@ def _settings(workspace: Workspace, archive: Archive) -> KeptSettings:
         archive.created_at,
         archive.former_filters,
         incarnations,
+        tuple(
+            KeptHold(h.name, h.reason, h.actor, h.first_hour, h.last_hour, h.first_seq, h.last_seq)
+            for h in workspace.catalog.holds.all(archive)
+        ),
     )
 
 

@@ -44,7 +44,7 @@ where a.deleted_at is null and n.value > 0;
 -- Sequences that each archive that is not deleted has lost for good, as it is now, by reason.
 select a.name as archive, 'missing' as what, m.reason as label, sum(m.sequences)::bigint as value
 from (
-    select archive_id, reason, sequences from nats3.gap_sum where reason not in ('deleted', 'unselected', 'retired')
+    select archive_id, reason, sequences from nats3.gap_sum where reason not in ('deleted', 'unselected') and not nats3.is_removed(reason)
     union all
     select c.archive_id, l.reason, l.sequences
     from nats3.coverage c cross join lateral (values

@@ -1,10 +1,10 @@
--- name: create_rebuilt(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, job_id, paused, created_at, former_filters)
+-- name: create_rebuilt(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, keep_s, keep_bytes, job_id, paused, created_at, former_filters)
 -- The archive that is made again from its bucket.
 insert into nats3.archive
-    (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, job_id,
+    (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, keep_s, keep_bytes, job_id,
      paused, created_at, former_filters)
 values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
-        :zstd_level, :job_id, :paused, coalesce(:created_at::timestamptz, now()), :former_filters::jsonb)
+        :zstd_level, :keep_s, :keep_bytes, :job_id, :paused, coalesce(:created_at::timestamptz, now()), :former_filters::jsonb)
 returning *;
 
 -- name: remember_stream(stream, created_ns, config, removing, start)

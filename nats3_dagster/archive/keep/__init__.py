@@ -1,0 +1,1 @@
+"""Keeping: how long messages are kept, and in which chunks."""
