@@ -123,6 +123,10 @@ class BucketRefused(StoreError):
     field = "bucket"
 
 
+class AccessRefused(StoreError):
+    """The store does not let these credentials do what was asked: it may be allowed for other objects."""
+
+
 class ObjectMissing(StoreError):
     """An object that the catalog lists is not in the store."""
 

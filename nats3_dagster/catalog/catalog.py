@@ -14,6 +14,7 @@ from nats3_dagster.catalog.durables import Durables
 from nats3_dagster.catalog.expiry import Expiry
 from nats3_dagster.catalog.exports import Exports
 from nats3_dagster.catalog.gaps import Gaps
+from nats3_dagster.catalog.history import History
 from nats3_dagster.catalog.holds import Holds
 from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.launches import Launches
@@ -41,6 +42,7 @@ class Catalog:
         self.cleaning = Cleaning(session)
         self.durables = Durables(session)
         self.gaps = Gaps(session)
+        self.history = History(session)
         self.holds = Holds(session)
         self.expiry = Expiry(session)
         self.hours = Hours(session)

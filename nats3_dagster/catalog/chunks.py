@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from nats3_dagster.catalog.durables import keep_deliveries
+from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.multirange import from_multirange, to_multirange
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
@@ -44,11 +45,12 @@ class Chunks:
         begun: datetime | None = None,
         deliveries: Deliveries | None = None,
         source: Incarnation | None = None,
+        what: str | None = None,
     ) -> None:
         """Make the chunks and gaps part of the archive. `begun` is a time by `Catalog.now` before the first object was
         put: with it, a chunk is refused if its object was in the store already and a purge removed it meanwhile.
         `deliveries`: which ones of the archive's durable are accounted for then. `source`: what the messages were read
-        of; Conflict if a restored stream continues it since.
+        of; Conflict if a restored stream continues it since. `what`: as the history calls it, if it is not a capture.
 
         Raises Conflict when another process committed some of it first or the archive was deleted."""
         with self._session.transaction() as sql:
@@ -71,6 +73,8 @@ class Chunks:
                     )
                 if deliveries:
                     keep_deliveries(sql, archive, deliveries)
+                if what:
+                    note(sql, archive, what, {"chunks": len(chunks)}, run_id)
                 fault_point("capture.in_commit")
             except psycopg.IntegrityError as error:
                 raise broken_rule(error, archive.name) from error
@@ -172,6 +176,8 @@ class Chunks:
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
             if not recapture:
                 sql.run("add_removed_gaps", chunks=retired, reason="retired", run_id=run_id, replay=replay_id)
+            if retired:
+                note(sql, archive, "removed", {"chunks": len(retired), "replay": replay_id}, run_id)
             return len(retired)
 
     def replace(
@@ -183,10 +189,11 @@ class Chunks:
         *,
         run_id: str | None = None,
         begun: datetime,
+        what: str = "repaired",
     ) -> None:
         """Take live chunks out of the archive, and chunks and gaps of the same sequences in: all or nothing, as
-        `commit` does. Raises Conflict also when one of the chunks is no longer live, Held when a hold keeps messages of
-        them that the new chunks do not have."""
+        `commit` does; `what`: as the history calls it. Raises Conflict also when one of the chunks is no longer live,
+        Held when a hold keeps messages of them that the new chunks do not have."""
         with self._session.transaction() as sql:
             lock_archive(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
@@ -194,6 +201,7 @@ class Chunks:
                 gone = ", ".join(str(chunk_id) for chunk_id in sorted({*chunk_ids} - {*retired}))
                 raise Conflict(f"Another process replaced or retired chunk {gone}", "See which chunks are bad now")
             self.commit(archive, chunks, gaps, run_id=run_id, begun=begun)
+            note(sql, archive, what, {"chunks": len(retired)}, run_id)
 
 
 def lock_archive(sql: Statements, archive: Archive) -> None:

@@ -4,10 +4,10 @@ Invariant: what has expired is decided in the transaction that takes it out, aft
 that is placed meanwhile is seen, or comes after it.
 """
 
-import json
 from dataclasses import dataclass
 
 from nats3_dagster.catalog.chunks import lock_archive
+from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.fault_points import fault_point
@@ -63,7 +63,7 @@ class Expiry:
             sql.run("retire_chunks", archive=archive.id, chunks=chunks)
             fault_point("expire.retired")
             sql.run("add_removed_gaps", chunks=chunks, reason="expired_by_policy", run_id=run_id, replay=None)
-            sql.run("add_event", archive=archive.id, what="expired", detail=_detail(hours), run_id=run_id)
+            note(sql, archive, "expired", _detail(hours), run_id)
             fault_point("expire.before_commit")
         return hours
 
@@ -88,13 +88,11 @@ def _find(
     )
 
 
-def _detail(hours: list[ExpiredHour]) -> str:
-    return json.dumps(
-        {
-            "first_hour": hours[0].hour,
-            "last_hour": hours[-1].hour,
-            "chunks": sum(len(hour.ids) for hour in hours),
-            "messages": sum(hour.messages for hour in hours),
-            "bytes": sum(hour.bytes for hour in hours),
-        }
-    )
+def _detail(hours: list[ExpiredHour]) -> dict[str, object]:
+    return {
+        "first_hour": hours[0].hour,
+        "last_hour": hours[-1].hour,
+        "chunks": sum(len(hour.ids) for hour in hours),
+        "messages": sum(hour.messages for hour in hours),
+        "bytes": sum(hour.bytes for hour in hours),
+    }

@@ -25,7 +25,7 @@ from nats3_dagster.defs.platform import FRAMES, Platform, check_owners
 from nats3_dagster.defs.presets import preset_asset, preset_job
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.retention import retention_job, retention_schedule
-from nats3_dagster.defs.sensors import capture_sensor, seal_sensor, sweep_sensor
+from nats3_dagster.defs.sensors import capture_sensor, expiry_sensor, seal_sensor, sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec, ReplayPreset
 from nats3_dagster.redaction import redact_logs
@@ -128,7 +128,7 @@ def definitions_of(
     executor: Any = None,
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
-    sensor; an asset and a job for each replay by name. All have four jobs, three sensors, a schedule, resources.
+    sensor; an asset and a job for each replay by name. All have four jobs, four sensors, a schedule, resources.
 
     `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
     theirs, and what is materialized by hand has that of the project which these definitions become a part of."""
@@ -141,6 +141,7 @@ def definitions_of(
     sensors: list[SensorDefinition] = [
         catalog_sensor(naming, chosen),
         check_sensor(naming, names, check),
+        expiry_sensor(naming),
         sweep_sensor(naming),
     ]
     asset_checks: list[AssetChecksDefinition] = []

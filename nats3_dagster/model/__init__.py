@@ -35,6 +35,7 @@ from nats3_dagster.model.chunk import (
 )
 from nats3_dagster.model.deliveries import Deliveries
 from nats3_dagster.model.export_spec import OWN_FOLDER, Destination, ExportResult, ExportSpec
+from nats3_dagster.model.happening import Happening
 from nats3_dagster.model.hold import Hold
 from nats3_dagster.model.preset import ReplayPreset
 from nats3_dagster.model.progress import OnProgress, Progress
@@ -90,6 +91,7 @@ __all__ = [
     "ExportSpec",
     "FormerFilter",
     "Gap",
+    "Happening",
     "Hold",
     "HourPart",
     "HourSummary",

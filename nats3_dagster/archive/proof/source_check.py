@@ -88,7 +88,7 @@ def correct(workspace: Workspace, archive: Archive, compared: Compared) -> int:
         workspace.catalog.chunks.replace(archive, [compared.chunk.id], chunks, (), begun=begun)
         remove_objects(workspace, old.bucket, [old.key])
     else:
-        workspace.catalog.chunks.commit(archive, _of_gap(workspace, archive, compared), begun=begun)
+        workspace.catalog.chunks.commit(archive, _of_gap(workspace, archive, compared), begun=begun, what="repaired")
     return compared.found.num_rows
 
 

@@ -79,7 +79,7 @@ def adopt_unlisted(workspace: Workspace, archive: Archive, orphans: Orphans | No
                 chunks, start = (*earlier, *chunks), seqs.first
                 catalog.coverage.extend_back(archive, incarnation, start)
             if chunks:
-                catalog.chunks.commit(archive, chunks, between, begun=begun)
+                catalog.chunks.commit(archive, chunks, between, begun=begun, what="adopted")
                 adopted += sum(meta.messages for meta in chunks)
             adopted += _fill_chunks(workspace, archive, orphans, incarnation, seqs)
     return adopted
@@ -96,7 +96,8 @@ def _fill_chunks(
             continue
         begun = catalog.now()
         if (messages := missing_in(workspace, archive, old, orphans)) is not None:
-            catalog.chunks.replace(archive, [chunk.id], merge(workspace, archive, old, messages), (), begun=begun)
+            chunks = merge(workspace, archive, old, messages)
+            catalog.chunks.replace(archive, [chunk.id], chunks, (), begun=begun, what="adopted")
             remove_objects(workspace, old.bucket, [old.key])
             added += messages.num_rows
     return added

@@ -1,5 +1,5 @@
--- Events: what was done to an archive that leaves no other row, and who did it. Chunks, gaps, seals, captures, replays and
--- removals have rows of their own (history.sql).
+-- Events: what was done to an archive that leaves no other row, and who did it. Captures, seals and replays have rows of
+-- their own (history.sql).
 
 -- Who works with the catalog: a user and a host, as the process gives them (session.sql), else the role.
 create function nats3.actor() returns text language sql stable
@@ -9,9 +9,11 @@ create table nats3.event (
     id             bigint generated always as identity primary key,
     archive_id     bigint not null references nats3.archive,
     what           text not null check (what in (
-        'created', 'changed', 'deleted', 'held', 'released', 'expired', 'repaired', 'adopted', 'rebuilt')),
-    -- changed: the settings as [before, after] by column. held, released: the hold. expired: chunks, messages, bytes and the
-    -- first and the last hour. repaired, adopted: chunks and messages. No content of messages.
+        'created', 'rebuilt', 'changed', 'deleted', 'held', 'released', 'expired', 'removed', 'swept', 'repaired',
+        'adopted')),
+    -- changed: the settings as [before, after] by column. held, released: the hold. expired: chunks, messages, bytes and
+    -- the first and the last hour. removed, repaired, adopted: chunks, and what removed them. swept: objects. Nothing of
+    -- messages.
     detail         jsonb not null default '{}',
     actor          text not null default nats3.actor(),
     dagster_run_id text,

@@ -505,6 +505,7 @@ create table nats3.replay (
 );
 create index replay_archive on nats3.replay (archive_id, created_at);
 create index replay_newest on nats3.replay (created_at);
+create index replay_changed on nats3.replay (archive_id, updated_at);
 create index replay_unfolded on nats3.replay (created_at) where folded_at is null;
 
 create function nats3.replay_updated() returns trigger language plpgsql as $$
