@@ -28,7 +28,7 @@ class ExpiredHour:
 
 @dataclass(slots=True, kw_only=True)
 class Unkept:
-    """Hours that should have expired, and of which chunks are still there that no hold covers."""
+    """Hours that should have expired and still have chunks that no hold covers."""
 
     hours: int
     # None where there are none.
@@ -75,7 +75,7 @@ class Expiry:
         return row
 
     def unsealed(self, archive: Archive, limit: int) -> list[str]:
-        """Hours of which messages have expired and which were not sealed since."""
+        """Hours that have expired messages and were not sealed since."""
         with self._session.reading() as sql:
             return sql.values(str, "unsealed_expiries", archive=archive.id, limit_to=limit)
 

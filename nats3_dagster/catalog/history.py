@@ -16,7 +16,7 @@ class History:
         self._session = session
 
     def newest(self, archive: Archive, limit: int, since: datetime | None = None) -> tuple[Happening, ...]:
-        """What happened, the newest first, `limit` at most; with `since` nothing earlier."""
+        """Returns what happened, the newest first, `limit` at most; with `since` nothing earlier."""
         with self._session.reading() as sql:
             return tuple(sql.rows(Happening, "history", archive=archive.id, since=since, limit_to=limit))
 

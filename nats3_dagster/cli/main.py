@@ -104,7 +104,7 @@ COMMANDS = {
     ),
     "history": Lazy(
         f"{_CLI}.store.keep_commands:history",
-        "What happened to an archive, the newest first, who did it, and the next step of what failed.",
+        "List what happened to an archive, the newest first, with who did it and the next step of a failure.",
         _DATA,
     ),
     "message": Lazy(

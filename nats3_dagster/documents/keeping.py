@@ -99,7 +99,7 @@ class DeletedHold(Document):
 
 
 class HistoryEntry(Document):
-    """What happened to an archive."""
+    """A line of the history of an archive."""
 
     time: str
     what: What

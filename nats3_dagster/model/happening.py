@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """What was done to an archive, or failed."""
+    """An act on an archive, or a failure."""
 
     happened_at: datetime
     # The `what` of an event (0100_events.sql), or captured, sealed, replayed.

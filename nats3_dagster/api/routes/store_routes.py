@@ -115,7 +115,7 @@ def get_store_job_history(
     limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="The newest lines.")] = LINES,
     since: Annotated[str | None, Query(description="Nothing earlier: an RFC 3339 time, a date, or -2h.")] = None,
 ) -> Any:
-    """What happened to the archive, the newest first: captures, seals, replays, removals, expiries, holds, repairs,
+    """The history of the archive, the newest first: captures, seals, replays, removals, expiries, holds, repairs,
     adoptions and changes of settings; who did it, and the next step of what failed."""
     since_ns = time_in("since", since)
     begin = None if since_ns is None else datetime.fromtimestamp(since_ns / SECOND_NS, UTC)

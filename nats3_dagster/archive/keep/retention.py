@@ -24,7 +24,7 @@ AT_ONCE = 100
 # Hours that one tick of a sensor takes out of an archive.
 TICK_HOURS = 500
 # How long after its time an hour may still be there before the check `kept_as_promised` warns: a sealing and a tick of
-# the sensor, each of which may fail for a while.
+# the sensor. Each may fail for a while.
 TOLERANCE_S = 6 * 3600
 
 
@@ -50,7 +50,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What of an archive should have gone and is there, and what should be there and is gone."""
+    """The promise of an archive to keep and to remove: what is there and should not be, and what is gone."""
 
     unkept: Unkept
     held: HeldRow
@@ -106,7 +106,7 @@ def expire_each(workspace: Workspace, *, limit: int = TICK_HOURS, run_id: str | 
 
 
 def seal_again(workspace: Workspace, archive: Archive, run_id: str | None = None) -> Nats3Error | None:
-    """Seal the hours of which messages have expired: until then their manifests name what is gone. The error where that
+    """Seal the hours that have expired messages: until then their manifests name what is gone. The error where that
     does not succeed; the next call does the rest."""
     try:
         while hours := workspace.catalog.expiry.unsealed(archive, AT_ONCE):

@@ -25,7 +25,7 @@ _OF_ARCHIVE = {"paused": "paused", "replays": "presets"}
 # Fields of an archive that may change, by their keys.
 CHANGEABLE = (*(one.name for one in settings_of(ArchiveSpec) if one.name not in _FIXED), *_OF_ARCHIVE)
 _DELIVERED = "its consumer delivers them, and what it delivered cannot be told from what it did not"
-# Fields by which messages expire.
+# Fields that let messages expire.
 _KEPT = frozenset({"keep_s", "keep_bytes"})
 # Of an earlier incarnation: every sequence.
 _ALL = 2**62

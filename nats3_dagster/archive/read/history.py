@@ -21,7 +21,7 @@ class Entry:
 
 
 def history(workspace: Workspace, name: str, limit: int = LINES, since: datetime | None = None) -> tuple[Entry, ...]:
-    """What happened to the archive, the newest first, `limit` at most, and with `since` nothing earlier. Raises
+    """The history of the archive, the newest first, `limit` at most, and with `since` nothing earlier. Raises
     OperatorError when there is no such archive."""
     archive = workspace.catalog.archives.get(name)
     found = workspace.catalog.history.newest(archive, limit, since)

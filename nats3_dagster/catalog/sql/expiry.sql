@@ -1,6 +1,6 @@
 -- name: expired_chunks(archive, end_hour, keep_bytes, limit_to)
--- The chunks that the archive does not keep any longer, of so many hours at most, the oldest first: of sealed hours before
--- end_hour; and of the oldest sealed hours while more than keep_bytes are stored (null: any number), holds not counted. Not
+-- The chunks that the archive does not keep any longer, of a number of hours at most, the oldest first: of sealed hours
+-- before end_hour; and of the oldest sealed hours while more than keep_bytes are stored (null: any number), holds not counted. Not
 -- those that a hold covers, nor those that a replay has yet to publish which runs.
 with excess as (
     select sum(v.stored_bytes) - :keep_bytes::bigint - (
@@ -38,8 +38,8 @@ where hour < :end_hour or before < (select bytes from excess)
 order by hour;
 
 -- name: unkept(archive, end_hour)
--- The hours before end_hour of which chunks are still there that no hold covers: their number and the oldest one; and how
--- many of them are not as they were sealed.
+-- The hours before end_hour that have chunks which no hold covers: their number and the oldest one; and how many of them
+-- are not as they were sealed.
 select count(*) as hours, min(hour) as oldest, count(*) filter (where not is_sealed) as unsealed
 from (
     select h.hour, coalesce(bool_or(k.sealed @> nats3.hour_number(h.hour)), false) as is_sealed
@@ -53,7 +53,7 @@ from (
 ) o;
 
 -- name: unsealed_expiries(archive, limit_to)
--- Hours of which messages have expired and which were not sealed since, the oldest first.
+-- Hours that have expired messages and were not sealed since, the oldest first.
 select distinct g.first_hour
 from nats3.gap g left join nats3.archive_hours k on k.archive_id = g.archive_id
 where g.archive_id = :archive and g.reason = 'expired_by_policy' and g.first_hour is not null

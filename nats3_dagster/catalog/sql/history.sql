@@ -1,6 +1,6 @@
 -- name: history(archive, since, limit_to)
--- What happened to the archive since a time (null: ever), the newest first: events, captures, seals, and replays as they
--- are now. Of each kind no more than the limit is read.
+-- The events, captures and seals of the archive since a time (null: ever), and its replays as they are now, the newest
+-- first. No more than the limit is read of each kind.
 select happened_at, what, hour, detail, error_kind, error, actor, dagster_run_id from (
     (select happened_at, what, null as hour, detail, null as error_kind, null as error, actor, dagster_run_id
      from nats3.event

@@ -59,8 +59,8 @@ where a.deleted_at is null and m.sequences > 0
 group by a.name, m.reason;
 
 -- name: kept_counts()
--- Of each archive that is not deleted: sequences that were removed on purpose, by reason; its holds; and the hours that its
--- `keep` has passed, of which chunks are still there that no hold covers.
+-- Sequences that were removed on purpose from each archive that is not deleted, by reason; its holds; and the hours that
+-- its `keep` has passed and that have chunks without a hold.
 select a.name as archive, n.what, n.label, n.value
 from nats3.archive a cross join lateral (
     select 'removed' as what, s.reason as label, sum(s.sequences)::bigint as value

@@ -59,7 +59,7 @@ def history(
     ] = None,
     output: Output = Format.table,
 ) -> None:
-    """What happened to an archive, the newest first: captures, seals, replays, removals, expiries, holds, repairs,
+    """List what happened to an archive, the newest first: captures, seals, replays, removals, expiries, holds, repairs,
     adoptions, changes of settings. With who did it, and the next step of what failed."""
     begin = None if since is None else datetime.fromtimestamp(parse_time(since) / SECOND_NS, UTC)
     with Workspace(Settings.load()) as workspace:
