@@ -103,7 +103,7 @@ ARCHIVES = Table[OfArchive](
         ),
         Row("nats3_archive_holds", "Holds in force.", GAUGE, lambda one: one.now.holds),
         Row(
-            "nats3_archive_overdue_hours",
+            "nats3_archive_overdue_partitions",
             "Hours that the archive's keep has passed and that are there, but for what holds cover.",
             GAUGE,
             lambda one: one.now.overdue,
