@@ -1,7 +1,10 @@
 """What the processes of keep_faults do: expiries, holds, repairs, adoptions, and catalogs that are made again."""
 
+from pathlib import Path
+
 from nats3_dagster.archive.keep import holds, retention
 from nats3_dagster.archive.proof import unlisted
+from nats3_dagster.archive.recovery import moving
 from nats3_dagster.archive.recovery import rebuild as rebuilding
 from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster.settings import Settings
@@ -43,3 +46,13 @@ def rebuild(bucket: str, prefix: str) -> int:
             if one.error:
                 raise one.error
         return sum(one.chunks for one in found)
+
+
+def dump(path: str) -> int:
+    """As `nats3 catalog dump`; the rows."""
+    return sum(moving.dump(Settings.load(), Path(path)).rows.values())
+
+
+def load(path: str) -> int:
+    """As `nats3 catalog load`; the rows."""
+    return sum(moving.load(Settings.load(), Path(path)).rows.values())

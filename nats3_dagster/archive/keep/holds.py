@@ -76,7 +76,7 @@ def _contiguous(hours: Sequence[str]) -> tuple[str, str]:
     if list(hours) != list(hours_between(hour_start(hours[0]), hour_start(hours[-1]))):
         raise OperatorError(
             "A hold is on hours that follow one another",
-            "Place a hold for each part, or use --from and --to",
+            "Place a hold for each part, or give a time from and to",
             field="hours",
         )
     return hours[0], hours[-1]

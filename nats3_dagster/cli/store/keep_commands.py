@@ -59,8 +59,9 @@ def history(
     ] = None,
     output: Output = Format.table,
 ) -> None:
-    """List what happened to an archive, the newest first: captures, seals, replays, removals, expiries, holds, repairs,
-    adoptions, changes of settings. With who did it, and the next step of what failed."""
+    """List what happened to an archive, the newest first, with who did it and the next step of a failure.
+
+    It has captures, seals, replays, removals, expiries, holds, repairs, adoptions and changes of settings."""
     begin = None if since is None else datetime.fromtimestamp(parse_time(since) / SECOND_NS, UTC)
     with Workspace(Settings.load()) as workspace:
         entries = [HistoryEntry.of(one, WORDS).plain() for one in use_case(workspace, name, limit, begin)]

@@ -68,6 +68,9 @@ create trigger hold_released after update on nats3.hold for each row
 create trigger hold_immutable before update of id, archive_id, name, hours, seqs, reason, actor, created_at on nats3.hold
     for each row execute function nats3.refuse();
 
+create trigger hold_kept before delete on nats3.hold for each row
+    when (old.released_at is null) execute function nats3.refuse();
+
 -- Refuses, at the end of a transaction, that held messages left the archive: a chunk may be replaced by chunks with all of
 -- its messages, as a repair and a compaction do.
 create function nats3.chunk_held() returns trigger language plpgsql as $$
