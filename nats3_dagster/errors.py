@@ -123,6 +123,10 @@ class BucketRefused(StoreError):
     field = "bucket"
 
 
+class AccessRefused(StoreError):
+    """The store does not let these credentials do what was asked: it may be allowed for other objects."""
+
+
 class ObjectMissing(StoreError):
     """An object that the catalog lists is not in the store."""
 
@@ -141,6 +145,10 @@ class CatalogUnreachable(CatalogError):
 
 class Conflict(CatalogError):
     """Another process did the same first: overlapping chunks, a name taken, a replay already running."""
+
+
+class Held(Conflict):
+    """A hold keeps messages that were to be removed."""
 
 
 class TableError(Nats3Error):

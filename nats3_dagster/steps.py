@@ -95,6 +95,7 @@ class Next(Enum):
         "Declare what the archive has, or change archive {archive} to what is declared",
         "nats3 store set {archive}",
     )
+    DELETE_HOLD = "Nothing was removed. If they may go, delete the hold", "nats3 hold delete ARCHIVE NAME"
     DOCTOR_BUCKET = "Try a bucket by name", "nats3 doctor --bucket NAME"
     EXPORT_BEFORE_DELETION = (
         "Seal and export these hours first: export {export} of archive {archive}. Or let the replay delete what the "

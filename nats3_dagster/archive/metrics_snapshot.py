@@ -37,6 +37,11 @@ class ArchiveMeasure:
     missing: Mapping[str, int]
     # When its newest capture that completed ended, in seconds since 1970; None where none did.
     completed_at: int | None
+    # Sequences that were removed on purpose, by reason.
+    removed: Mapping[str, int]
+    # Holds in force; hours that should have expired and are there.
+    holds: int
+    overdue: int
 
     @property
     def archive(self) -> Archive:
@@ -74,6 +79,9 @@ def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> A
                 _by_label(counts, sums.archive.name, "hours"),
                 _by_label(counts, sums.archive.name, "missing"),
                 _by_label(counts, sums.archive.name, "completed").get(""),
+                _by_label(counts, sums.archive.name, "removed"),
+                _by_label(counts, sums.archive.name, "holds").get("", 0),
+                _by_label(counts, sums.archive.name, "overdue").get("", 0),
             )
             for sums in totals
         ),

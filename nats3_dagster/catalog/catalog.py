@@ -12,8 +12,11 @@ from nats3_dagster.catalog.cleaning import Cleaning
 from nats3_dagster.catalog.compaction import Compaction
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.durables import Durables
+from nats3_dagster.catalog.expiry import Expiry
 from nats3_dagster.catalog.exports import Exports
 from nats3_dagster.catalog.gaps import Gaps
+from nats3_dagster.catalog.history import History
+from nats3_dagster.catalog.holds import Holds
 from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.launches import Launches
 from nats3_dagster.catalog.measures import Measures
@@ -41,6 +44,9 @@ class Catalog:
         self.compaction = Compaction(session, self.chunks)
         self.durables = Durables(session)
         self.gaps = Gaps(session)
+        self.history = History(session)
+        self.holds = Holds(session)
+        self.expiry = Expiry(session)
         self.hours = Hours(session)
         self.measures = Measures(session)
         self.points = Points(session)

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from nats3_dagster.catalog.durables import keep_deliveries
+from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.multirange import from_multirange, to_multirange
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
@@ -45,15 +46,17 @@ class Chunks:
         deliveries: Deliveries | None = None,
         source: Incarnation | None = None,
         merged: Sequence[int] | None = None,
+        what: str | None = None,
     ) -> None:
         """Make the chunks and gaps part of the archive. `begun` is a time by `Catalog.now` before the first object was
         put: with it, a chunk is refused if its object was in the store already and a purge removed it meanwhile.
         `deliveries`: which ones of the archive's durable are accounted for then. `source`: what the messages were read
         of; Conflict if a restored stream continues it since. `merged`: the chunks that a compaction made these of.
+        `what`: as the history calls it, if it is not a capture.
 
         Raises Conflict when another process committed some of it first or the archive was deleted."""
         with self._session.transaction() as sql:
-            _lock(sql, archive)
+            lock_archive(sql, archive)
             coverages = sql.rows(CoverageRow, "coverages", archive=archive.id)
             ids = {row.incarnation: row.incarnation_id for row in coverages}
             _check_source(coverages, source)
@@ -72,6 +75,8 @@ class Chunks:
                     )
                 if deliveries:
                     keep_deliveries(sql, archive, deliveries)
+                if what:
+                    note(sql, archive, what, {"chunks": len(chunks)}, run_id)
                 fault_point("capture.in_commit")
             except psycopg.IntegrityError as error:
                 raise broken_rule(error, archive.name) from error
@@ -166,12 +171,15 @@ class Chunks:
     ) -> int:
         """Take chunks out of the archive; how many were live. Their sequences become gaps of the reason `retired`, or
         with `recapture` are missing again, so that the next capture of the hour fills them. `replay_id`: the one that
-        published their messages. Objects stay: see `Removals`. Raises Conflict when the archive was deleted."""
+        published their messages. Objects stay: see `Removals`. Raises Conflict when the archive was deleted, Held when
+        a hold keeps one of them: then none is taken out."""
         with self._session.transaction() as sql:
-            _lock(sql, archive)
+            lock_archive(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
             if not recapture:
-                sql.run("add_retired_gaps", chunks=retired, run_id=run_id, replay=replay_id)
+                sql.run("add_removed_gaps", chunks=retired, reason="retired", run_id=run_id, replay=replay_id)
+            if retired:
+                note(sql, archive, "removed", {"chunks": len(retired), "replay": replay_id}, run_id)
             return len(retired)
 
     def replace(
@@ -184,19 +192,22 @@ class Chunks:
         run_id: str | None = None,
         begun: datetime,
         merged: Sequence[int] | None = None,
+        what: str = "repaired",
     ) -> None:
         """Take live chunks out of the archive, and chunks and gaps of the same sequences in: all or nothing, as
-        `commit` does. Raises Conflict also when one of the chunks is no longer live."""
+        `commit` does; `what`: as the history calls it. Raises Conflict also when one of the chunks is no longer live,
+        Held when a hold keeps messages of them that the new chunks do not have."""
         with self._session.transaction() as sql:
-            _lock(sql, archive)
+            lock_archive(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
             if len(retired) < len(chunk_ids):
                 gone = ", ".join(str(chunk_id) for chunk_id in sorted({*chunk_ids} - {*retired}))
                 raise Conflict(f"Another process replaced or retired chunk {gone}", "See which chunks are bad now")
             self.commit(archive, chunks, gaps, run_id=run_id, begun=begun, merged=merged)
+            note(sql, archive, what, {"chunks": len(retired)}, run_id)
 
 
-def _lock(sql: Statements, archive: Archive) -> None:
+def lock_archive(sql: Statements, archive: Archive) -> None:
     """Hold the archive before any of its chunks, as everything does that changes them: in another order two would wait
     for each other."""
     if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:

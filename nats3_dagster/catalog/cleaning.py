@@ -22,6 +22,8 @@ _STEPS = (
     "forget_removals",
     "forget_captures_of_deleted",
     "forget_export_hours",
+    "forget_events",
+    "forget_holds",
 )
 
 

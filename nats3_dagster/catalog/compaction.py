@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.catalog.chunks import Chunks, lock_archive
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.errors import Conflict
 from nats3_dagster.fault_points import fault_point
@@ -85,8 +85,7 @@ class Compaction:
         of = [meta for ids, meta in merged for _ in ids]
         with self._session.transaction() as sql:
             # Before the hour is looked at: from here on nothing else changes it.
-            if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
-                raise Conflict(f"Archive {archive.name} was deleted", "Nothing was changed")
+            lock_archive(sql, archive)
             (before,) = sql.rows(HourRow, "hour_to_compact", archive=archive.id, hour=hour)
             if before.has_retired or not before.is_sealed:
                 raise Conflict(
@@ -94,7 +93,7 @@ class Compaction:
                     "Nothing was lost; compact it once it is sealed again",
                 )
             metas = [meta for _, meta in merged]
-            self._chunks.replace(archive, old, metas, (), run_id=run_id, begun=begun, merged=old)
+            self._chunks.replace(archive, old, metas, (), run_id=run_id, begun=begun, merged=old, what="compacted")
             sql.run("add_merged", chunks=old, buckets=[m.bucket for m in of], keys=[m.key for m in of])
             sql.run("carry_exports", archive=archive.id, hour=hour, revision=before.revision, chunks=before.chunks)
             fault_point("compact.in_swap")

@@ -33,6 +33,7 @@ class GapSumRow:
 class RemovedRow:
     """Messages that were taken out of the archive on purpose."""
 
+    reason: Reason
     # The replay that published them; None where none did.
     replay_id: str | None
     # The most that there may be, unless `is_exact`.
@@ -91,8 +92,8 @@ class Gaps:
     def removed(
         self, archive: Archive, within: SeqRange, times: Sequence[tuple[int, int]], hours: Sequence[str] | None
     ) -> list[RemovedRow]:
-        """The messages that were retired of `within`, of these hours (all, if None), and stored in one of the times
-        `[from, to)`: a row for each replay."""
+        """The messages that were removed of `within`, of these hours (all, if None), and stored in one of the times
+        `[from, to)`: a row for each reason and replay."""
         with self._session.reading() as sql:
             return sql.rows(
                 RemovedRow,

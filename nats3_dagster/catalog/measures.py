@@ -34,6 +34,7 @@ class Measures:
                 *sql.rows(Count, "hour_counts", closed=closed),
                 *sql.rows(Count, "missing_counts"),
                 *sql.rows(Count, "newest_completed"),
+                *sql.rows(Count, "kept_counts"),
             ]
 
     def replays(self) -> Sequence[Count]:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from nats3_dagster.catalog.actor import actor
 from nats3_dagster.catalog.connection import Connection, address, open_connection
 from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.schema import check_version
@@ -116,6 +117,7 @@ class Session:
             statements = Statements(connection)
             check_version(statements, self.where)
             statements.run("set_session")
+            statements.run("set_actor", actor=actor())
         except psycopg.Error as error:
             connection.close()
             raise failed(error, self.where) from error

@@ -15,6 +15,7 @@ import psycopg
 
 from nats3_dagster.catalog.archives import durable_taken, name_taken
 from nats3_dagster.catalog.coverage import storable
+from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
 from nats3_dagster.catalog.rows import ArchiveRow
@@ -69,7 +70,8 @@ class Rebuilds:
                 if error.diag.constraint_name == "archive_durable":
                     raise durable_taken(spec) from error
                 raise name_taken(job_name or spec.name) from error
-        assert row is not None
+            assert row is not None
+            note(sql, row.archive(), "rebuilt", {})
         return row.archive()
 
     def begin(self, archive: Archive, incarnation: Incarnation, config: Mapping[str, Any], start: int) -> int:

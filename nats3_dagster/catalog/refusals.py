@@ -11,7 +11,7 @@ import psycopg
 from psycopg import errors
 
 from nats3_dagster.catalog.multirange import from_multirange
-from nats3_dagster.errors import CatalogError, CatalogUnreachable, Conflict
+from nats3_dagster.errors import CatalogError, CatalogUnreachable, Conflict, Held
 from nats3_dagster.steps import Next
 
 _RUN_AGAIN = "Run it again: it then plans with what is there"
@@ -66,6 +66,8 @@ def failed(error: psycopg.Error, where: str) -> CatalogError:
             return CatalogError(f"Postgres at {where} is read-only", "Name the primary server in NATS3_POSTGRES_URL")
         case errors.DiskFull() | errors.OutOfMemory():
             return CatalogError(f"Postgres at {where} is out of room: {message}", "Make room; nothing was written")
+        case errors.IntegrityError() if error.diag.constraint_name == "held":
+            return Held(f"The hold {error.diag.message_detail} keeps them: {message}", Next.DELETE_HOLD())
         case errors.IntegrityError():
             return CatalogError(f"Postgres refused what breaks a rule of the catalog: {message}", _DEFECT)
         case psycopg.OperationalError():

@@ -98,6 +98,7 @@ class Removals:
         """The objects are gone from the store."""
         with self._session.transaction() as sql:
             sql.run("finish_removals", bucket=bucket, keys=list(keys))
+            sql.run("add_swept_events", bucket=bucket, keys=list(keys))
 
     def release(self, bucket: str, keys: Sequence[str]) -> None:
         """Nothing was done about these, which were claimed."""

@@ -34,6 +34,10 @@ COMMANDS = {
                 f"{_CLI}.store.store_delete:sweep",
                 "Remove objects of deleted chunks once the grace period is over.",
             ),
+            "expire": Lazy(
+                f"{_CLI}.store.keep_commands:expire",
+                "Remove the hours that an archive does not keep any longer, by its settings keep and keep_bytes.",
+            ),
             "apply": Lazy(f"{_CLI}.store.apply_command:apply", "Create and change archives as files declare them."),
             "export": Lazy(
                 f"{_CLI}.store.apply_command:export", "Print archives as a file that `nats3 store apply` takes."
@@ -96,6 +100,16 @@ COMMANDS = {
                 "Verify chunks and manifests.",
             ),
         },
+    ),
+    "hold": Lazy(
+        f"{_CLI}.holds.hold_commands:app",
+        "Holds: hours and sequences of an archive that nothing removes.",
+        _DATA,
+    ),
+    "history": Lazy(
+        f"{_CLI}.store.keep_commands:history",
+        "List what happened to an archive, the newest first, with who did it and the next step of a failure.",
+        _DATA,
     ),
     "message": Lazy(
         f"{_CLI}.reads.message_commands:app",
@@ -161,7 +175,20 @@ COMMANDS = {
 }
 
 # Commands on archives, replays, chunks and streams; and those of them that a server answers with --server.
-_DATA_COMMANDS = ("store", "load", "message", "query", "export", "table", "chunk", "stream", "metrics", "permissions")
+_DATA_COMMANDS = (
+    "store",
+    "load",
+    "message",
+    "query",
+    "export",
+    "table",
+    "chunk",
+    "hold",
+    "history",
+    "stream",
+    "metrics",
+    "permissions",
+)
 _JOB_COMMANDS = ("create", "list", "get", "pause", "resume", "delete")
 _REMOTE = {(group, name) for group in ("store", "load") for name in _JOB_COMMANDS} | {("chunk", "list")}
 _REMOTE |= {("load", "progress")} | {("message", name) for name in ("get", "next", "last", "ref")}

@@ -23,7 +23,7 @@ from pydantic import Field
 
 from nats3_dagster.archive.source.lateness import late_after_s
 from nats3_dagster.defs.failures import step_failures
-from nats3_dagster.defs.keys import INTACT, KEEPS_UP, NO_GAPS, Naming
+from nats3_dagster.defs.keys import INTACT, KEEPS_UP, KEPT, NO_GAPS, Naming
 from nats3_dagster.defs.markdown import code
 from nats3_dagster.defs.resources import with_store
 from nats3_dagster.defs.wording import STOPPED_CHECKS
@@ -50,7 +50,7 @@ class IntactConfig(Config):
 
 
 def checks(naming: Naming, spec: ArchiveSpec) -> AssetChecksDefinition:
-    """The three checks of an archive, in one definition: Dagster takes time for each definition times each job."""
+    """The four checks of an archive, in one definition: Dagster takes time for each definition times each job."""
     name = spec.name
 
     @multi_asset_check(
@@ -84,6 +84,14 @@ def checks(naming: Naming, spec: ArchiveSpec) -> AssetChecksDefinition:
                     "late for a day. The capture sensor evaluates it too."
                 ),
             ),
+            AssetCheckSpec(
+                KEPT,
+                asset=naming.chunks_key(name),
+                description=(
+                    "Nothing is there any more that the archive does not keep, six hours after its time, but for what "
+                    "a hold covers: else it warns. It fails where something is gone that a hold covers."
+                ),
+            ),
         ],
     )
     def run_checks(
@@ -102,6 +110,8 @@ def checks(naming: Naming, spec: ArchiveSpec) -> AssetChecksDefinition:
                 yield _intact(naming, workspace, current, config.sample)
             if KEEPS_UP in chosen:
                 yield _keeps_up(naming, workspace, current)
+            if KEPT in chosen:
+                yield _kept(naming, workspace, current)
 
     return run_checks
 
@@ -165,6 +175,7 @@ def _no_gaps(naming: Naming, workspace: Workspace, archive: Archive) -> AssetChe
             "first_holes": ", ".join(map(str, holes.ranges[:SHOWN])) or "none",
             **{f"sequences_{reason}": count for reason, count in holes.losses.items()},
             "sequences_retired": holes.gaps["retired"],
+            "sequences_expired_by_policy": holes.gaps["expired_by_policy"],
             "unknown_ends": len(holes.unknown_ends),
         },
     )
@@ -226,6 +237,34 @@ def _keeps_up(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCh
         severity=_severity(loss),
         description=_loss_text(naming, archive.name, loss),
         metadata=_loss_metadata(loss),
+    )
+
+
+def _kept(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckResult:
+    from nats3_dagster.archive.keep.retention import promise
+
+    found = promise(workspace, archive)
+    unkept, held = found.unkept, found.held
+    if found.held_absences:
+        text = f"{found.held_absences:,} sequences went although a hold covers them: another hand changed the catalog"
+    elif unkept.hours:
+        unsealed = f", {unkept.unsealed:,} of them not sealed" if unkept.unsealed else ""
+        text = f"{unkept.hours:,} hours should have expired, the oldest is {unkept.oldest}{unsealed}"
+    else:
+        text = f"As promised; {found.holds:,} holds" if found.holds else "As promised"
+    return AssetCheckResult(
+        asset_key=naming.chunks_key(archive.name),
+        check_name=KEPT,
+        passed=found.is_kept,
+        severity=AssetCheckSeverity.ERROR if found.held_absences else AssetCheckSeverity.WARN,
+        description=text,
+        metadata={
+            "unkept_hours": unkept.hours,
+            "unkept_unsealed": unkept.unsealed,
+            "holds": found.holds,
+            "held_chunks": held.chunks,
+            "held_absences": found.held_absences,
+        },
     )
 
 

@@ -15,8 +15,8 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.steps import Next
 
 # Checks of `<archive>/chunks`.
-NO_GAPS, INTACT, KEEPS_UP = "no_gaps", "chunks_intact", "capture_keeps_up"
-CHECKS = (NO_GAPS, INTACT, KEEPS_UP)
+NO_GAPS, INTACT, KEEPS_UP, KEPT = "no_gaps", "chunks_intact", "capture_keeps_up", "kept_as_promised"
+CHECKS = (NO_GAPS, INTACT, KEEPS_UP, KEPT)
 # Tags of a run: the id of its replay, and the newest attempt at it that began.
 REPLAY_TAG, ATTEMPT_TAG = "nats3/replay", "nats3/attempt"
 # Tag of a run: hours to capture before the first partition, joined by commas.

@@ -26,7 +26,7 @@ from nats3_dagster.defs.platform import FRAMES, Platform, check_owners
 from nats3_dagster.defs.presets import preset_asset, preset_job
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.retention import retention_job, retention_schedule
-from nats3_dagster.defs.sensors import capture_sensor, seal_sensor, sweep_sensor
+from nats3_dagster.defs.sensors import capture_sensor, expiry_sensor, seal_sensor, sweep_sensor
 from nats3_dagster.defs.tables import live_tables, table_asset, table_job
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec, ReplayPreset
@@ -135,7 +135,7 @@ def definitions_of(
     executor: Any = None,
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
-    sensor; an asset and a job for each replay by name, and for its Iceberg table. All have five jobs, four sensors, a
+    sensor; an asset and a job for each replay by name, and for its Iceberg table. All have five jobs, five sensors, a
     schedule, resources.
 
     `chosen`: the names of the archives, where they are not all of the catalog. Without an `executor` the jobs have
@@ -151,6 +151,7 @@ def definitions_of(
         catalog_sensor(naming, chosen),
         check_sensor(naming, names, check),
         compact_sensor(naming, chosen),
+        expiry_sensor(naming),
         sweep_sensor(naming),
     ]
     asset_checks: list[AssetChecksDefinition] = []

@@ -230,6 +230,33 @@ def deleted(name: str) -> SkipReason:
     return SkipReason(f"Archive {name} was deleted: reload the code location, and this sensor is gone")
 
 
+def expiry_sensor(naming: Naming = PROJECT) -> SensorDefinition:
+    """`expiry_sensor`: one for all archives, on unless switched off in the UI."""
+
+    @sensor(
+        name=naming.name("expiry_sensor"),
+        minimum_interval_seconds=SWEEP_INTERVAL_S,
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Removes the hours that archives do not keep any longer, by their settings keep and keep_bytes; "
+        "what a hold covers stays. Their objects go with the sweep. It starts no runs.",
+    )
+    def evaluate(_context: SensorEvaluationContext) -> SkipReason:
+        # It imports nats, 0.1 s of each load of the definitions.
+        from nats3_dagster.archive.keep.retention import expire_each
+
+        with tick_failures(naming), Workspace(Settings.load()) as workspace:
+            found = tuple(expire_each(workspace))
+            if problem := next((one.problem for one in found if one.problem), None):
+                raise problem
+        hours, messages = sum(one.hours for one in found), sum(one.messages for one in found)
+        if not hours:
+            return SkipReason("No hour has expired")
+        names = ", ".join(one.archive for one in found if one.hours)
+        return SkipReason(f"{hours:,} hours with {messages:,} messages expired: {names}")
+
+    return evaluate
+
+
 def sweep_sensor(naming: Naming = PROJECT) -> SensorDefinition:
     """`sweep_sensor`: one for all archives, on unless switched off in the UI."""
 

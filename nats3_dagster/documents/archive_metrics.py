@@ -5,7 +5,7 @@ from nats3_dagster.archive.metrics_snapshot import HOUR_STATES
 from nats3_dagster.archive.source.condition import SOURCE_STATES
 from nats3_dagster.documents.metric_scopes import OfArchive
 from nats3_dagster.documents.metric_table import COUNTER, GAUGE, HISTOGRAM, Row, Table, by_label
-from nats3_dagster.model import LOSSES
+from nats3_dagster.model import LOSSES, REMOVED
 from nats3_dagster.replay.metrics_snapshot import ATTEMPT_ENDS, REPLAY_STATES
 
 # The levels of archive.source.loss, as numbers to compare with.
@@ -93,6 +93,20 @@ ARCHIVES = Table[OfArchive](
             GAUGE,
             lambda one: by_label(LOSSES, lambda reason: one.now.missing.get(reason, 0)),
             labels=("reason",),
+        ),
+        Row(
+            "nats3_archive_removed_messages",
+            "Sequences that were removed on purpose: after a replay, or because they are not kept any longer.",
+            GAUGE,
+            lambda one: by_label(REMOVED, lambda reason: one.now.removed.get(reason, 0)),
+            labels=("reason",),
+        ),
+        Row("nats3_archive_holds", "Holds in force.", GAUGE, lambda one: one.now.holds),
+        Row(
+            "nats3_archive_overdue_partitions",
+            "Hours that the archive's keep has passed and that are there, but for what holds cover.",
+            GAUGE,
+            lambda one: one.now.overdue,
         ),
         Row(
             "nats3_archive_last_success_timestamp_seconds",

@@ -1,7 +1,7 @@
 """Messages as documents, and as the `nats` command prints them."""
 
 import base64
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 
@@ -47,13 +47,16 @@ class Message(Document):
 class RemovedMessages(Document):
     """Messages of a selection that were taken out of the archive on purpose."""
 
+    reason: Literal["retired", "expired_by_policy"] = Field(
+        description="retired: deleted after a replay. expired_by_policy: the archive does not keep them any longer."
+    )
     replay_id: str | None = Field(description="The replay that published them before; null where none did.")
     messages: int = Field(description="How many, at most where it is not exact.")
     is_exact: bool
 
     @classmethod
     def of(cls, part: "Removed") -> Self:
-        return cls(replay_id=part.replay_id, messages=part.messages, is_exact=part.is_exact)
+        return cls(reason=part.reason, replay_id=part.replay_id, messages=part.messages, is_exact=part.is_exact)
 
 
 class MessagePage(Document):

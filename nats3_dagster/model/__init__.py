@@ -22,6 +22,7 @@ from nats3_dagster.model.chunk import (
     LOST_IN_CHUNKS,
     MAX_SUBJECTS,
     NOT_MISSING,
+    REMOVED,
     Chunk,
     ChunkMeta,
     DeadObject,
@@ -34,6 +35,8 @@ from nats3_dagster.model.chunk import (
 )
 from nats3_dagster.model.deliveries import Deliveries
 from nats3_dagster.model.export_spec import OWN_FOLDER, Destination, ExportResult, ExportSpec
+from nats3_dagster.model.happening import Happening
+from nats3_dagster.model.hold import Hold
 from nats3_dagster.model.preset import ReplayPreset
 from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
@@ -68,6 +71,7 @@ __all__ = [
     "NOT_MISSING",
     "ORDERS",
     "OWN_FOLDER",
+    "REMOVED",
     "Archive",
     "ArchiveSpec",
     "ArchiveTotals",
@@ -87,6 +91,8 @@ __all__ = [
     "ExportSpec",
     "FormerFilter",
     "Gap",
+    "Happening",
+    "Hold",
     "HourPart",
     "HourSummary",
     "Incarnation",

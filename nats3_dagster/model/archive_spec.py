@@ -18,6 +18,8 @@ Mode = Literal["stream", "consumer"]
 _MAX_PREFIX, MAX_NAME = 512, 200
 # The largest thresholds: what is beyond would be none, and overflow where it is added to sequences and times.
 MOST_MESSAGES, MOST_BYTES, MOST_AGE_S = 1 << 48, 1 << 48, 3650 * 86_400
+# A hundred years; and what a bigint can sum.
+MOST_KEEP_S, MOST_KEEP_BYTES = 36_500 * 86_400, 1 << 60
 # Of a part, where the store is a folder.
 _MAX_PART = 255
 # Why the place of an archive cannot change.
@@ -146,6 +148,28 @@ class ArchiveSpec:
             metavar="SIZE",
             least=1,
             most=64 << 20,
+        ),
+    )
+    # 0: for ever.
+    keep_s: int = field(
+        default=0,
+        metadata=setting(
+            Kind.DURATION,
+            "Hours that ended longer ago than this expire: their messages are removed. 0: they are kept for ever.",
+            metavar="DURATION",
+            least=0,
+            most=MOST_KEEP_S,
+        ),
+    )
+    # 0: any number.
+    keep_bytes: int = field(
+        default=0,
+        metadata=setting(
+            Kind.SIZE,
+            "The oldest hours expire while the archive has more stored bytes than this. 0: it may have any number.",
+            metavar="SIZE",
+            least=0,
+            most=MOST_KEEP_BYTES,
         ),
     )
 

@@ -11,7 +11,8 @@ from nats3_dagster.model.stream import Incarnation, SeqRange
 # stream's limits, or a purge, moved its head over it. `superseded`: the limit of messages per subject. `ttl`: the time
 # to live of single messages. `superseded_or_ttl`: one of these two. `damaged`: the server lost it with a damaged block.
 # `undelivered`: the archive's durable was not there when the message was stored, or delivered it to another client.
-# `missing`: gone with its stream. `unselected`: not taken by the archive's filter. `retired`: taken out of the archive.
+# `missing`: gone with its stream. `unselected`: not taken by the archive's filter. `retired`: taken out of the archive
+# after a replay. `expired_by_policy`: not kept any longer.
 Reason = Literal[
     "deleted",
     "expired",
@@ -23,6 +24,7 @@ Reason = Literal[
     "unselected",
     "missing",
     "retired",
+    "expired_by_policy",
 ]
 # Reasons of messages that may have gone from the stream before they were captured.
 LOSSES: tuple[Reason, ...] = (
@@ -36,6 +38,9 @@ LOSSES: tuple[Reason, ...] = (
 )
 # Those that absent sequences of a chunk may have: what went with its stream is a gap.
 LOST_IN_CHUNKS: tuple[Reason, ...] = tuple(reason for reason in LOSSES if reason != "missing")
+# Reasons of messages that were captured, and taken out of the archive on purpose: no capture, repair or adoption brings
+# them back.
+REMOVED: tuple[Reason, ...] = ("retired", "expired_by_policy")
 # Reasons without a missing message: it was deleted on purpose, or not selected.
 NOT_MISSING: tuple[Reason, ...] = ("deleted", "unselected")
 # Above this number of subjects in one chunk the catalog keeps a bloom filter of them and no counts: a row for each
@@ -122,7 +127,7 @@ class Gap:
     @property
     def is_loss(self) -> bool:
         """True if messages may have left the stream before they were captured. Deleted and unselected messages are
-        absent on purpose, and retired ones had been captured."""
+        absent on purpose, and removed ones had been captured."""
         return self.reason in LOSSES
 
 

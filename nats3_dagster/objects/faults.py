@@ -14,7 +14,7 @@ from typing import Final
 
 from obstore.exceptions import BaseError
 
-from nats3_dagster.errors import BucketRefused, ObjectMissing, StoreError
+from nats3_dagster.errors import AccessRefused, BucketRefused, ObjectMissing, StoreError
 from nats3_dagster.redaction import redacted
 from nats3_dagster.steps import Next, Step
 
@@ -35,6 +35,10 @@ _CODES: Final[Mapping[str, tuple[str, str | Step]]] = {
     "AuthorizationHeaderMalformed": ("{place} expects another region", "Set AWS_REGION to the region it uses"),
     "InvalidStorageClass": ("{place} does not know the storage class", "Correct or unset NATS3_S3_STORAGE_CLASS"),
     "BucketAlreadyExists": ("The bucket name {bucket!r} belongs to another account in {place}", "Choose another name"),
+    "InvalidObjectState": (
+        "An object in the bucket {bucket!r} was moved to cold storage, and {place} does not read it from there",
+        "Restore it in the store (s3 RestoreObject), then try again; or change the bucket's lifecycle rule",
+    ),
     "InvalidBucketName": ("{place} does not allow the bucket name {bucket!r}", "Use lower case letters, digits and -"),
 }
 # Those of them that are about the name.
@@ -141,7 +145,7 @@ def refused(where: Place, code: str, status: int, message: str) -> StoreError:
         if status >= 500:
             hint = "The store has a fault of its own; try again when it is well"
         return StoreError(what, hint)
-    kind = BucketRefused if code in _NAME_CODES else StoreError
+    kind = BucketRefused if code in _NAME_CODES else AccessRefused if status == 403 else StoreError
     return kind(what.format(place=where.place, bucket=where.bucket), hint)
 
 

@@ -83,7 +83,10 @@ def test_a_thousand_cycles_leave_no_more_rows_than_one(workspace: Workspace, log
     cycles(catalog, sql, logs, 1)
     before = removed(workspace, logs, Selection())
     attempts = {c.label: c.value for c in catalog.measures.replays() if c.what == "attempts"}
-    assert (before, attempts) == ((Removed("logs", "f" * 16, CYCLES, True),), {"failed": CYCLES, "succeeded": CYCLES})
+    assert (before, attempts) == (
+        (Removed("logs", "retired", "f" * 16, CYCLES, True),),
+        {"failed": CYCLES, "succeeded": CYCLES},
+    )
     assert clean(catalog) > 3 * CYCLES
     once = rows(sql)
     cycles(catalog, sql, logs, CYCLES + 1)
@@ -100,7 +103,7 @@ def test_a_thousand_cycles_leave_no_more_rows_than_one(workspace: Workspace, log
         0,
     )
     # What people see is as it was.
-    assert removed(workspace, logs, Selection()) == (Removed("logs", "f" * 16, 2 * CYCLES, True),)
+    assert removed(workspace, logs, Selection()) == (Removed("logs", "retired", "f" * 16, 2 * CYCLES, True),)
     attempts = {c.label: c.value for c in catalog.measures.replays() if c.what == "attempts"}
     assert attempts == {"failed": 2 * CYCLES, "succeeded": 2 * CYCLES}
     assert clean(catalog) == 0

@@ -37,6 +37,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     # A manifest says that sequences were retired, and not which chunks had them.
     "gap": ("id", "dagster_run_id", "recorded_at", "messages", "chunks", "newest_at", "replay_id"),
     "gap_sum": (),
+    "hold": ("id", "created_at"),
     "hour": ("revision",),
     # The content of what changed since its seal; that of the others is compared below.
     "seal": ("id", "revision", "content", "dagster_run_id", "sealed_at"),
@@ -45,6 +46,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "archive_table": None,
     "capture": None,
     "durable": None,
+    "event": None,
     "export": None,
     "export_hour": None,
     "iceberg_namespace_properties": None,
@@ -91,6 +93,7 @@ def filled(workspace: Workspace, bucket: str) -> Archive:
     assert many.bloom
     commit(archive, [many], [Gap(LIFE, (SeqRange(10_101, 10_110),), "deleted")])
     workspace.catalog.coverage.keep_witness(archive, LIFE, Witness(10_100, many.last_ns))
+    workspace.catalog.holds.create(archive, "case", "a law", hours=(None, HOURS[1]), seqs=SeqRange(1, 7))
     presets = [ReplayPreset.of({"name": "to_test", "write_subject": "test.>", "rate": 5, "live": True})]
     return change(workspace, archive.name, {"replays": tuple(presets)}).after
 

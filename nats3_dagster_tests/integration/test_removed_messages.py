@@ -48,7 +48,7 @@ def test_a_query_and_cat_say_what_was_removed(nats3: Command, archive: Archive) 
 
 
 def test_a_selection_counts_what_it_would_have_had(workspace: Workspace, archive: Archive, settings: Settings) -> None:
-    first, second = Removed("logs", REPLAY, 100, True), Removed("logs", OTHER, 100, True)
+    first, second = Removed("logs", "retired", REPLAY, 100, True), Removed("logs", "retired", OTHER, 100, True)
     cut = replace(first, is_exact=False)
     assert removed(workspace, archive, Selection()) == (first, second)
     assert removed(workspace, archive, Selection(subjects=(">",))) == (first, second)
@@ -60,7 +60,9 @@ def test_a_selection_counts_what_it_would_have_had(workspace: Workspace, archive
     assert removed(workspace, archive, Selection(subjects=("logs.1",))) == (cut, replace(second, is_exact=False))
     page = answers.page(workspace, "logs", Selection(hours=(HOURS[1], HOURS[2])), None, limit=10, most_bytes=1 << 20)
     for _ in range(2):
-        assert MessagePage.of(page).plain()["removed"] == [{"replay_id": OTHER, "messages": 100, "is_exact": True}]
+        assert MessagePage.of(page).plain()["removed"] == [
+            {"reason": "retired", "replay_id": OTHER, "messages": 100, "is_exact": True}
+        ]
         page = answers.page(workspace, "logs", None, page.cursor, limit=10, most_bytes=1 << 20)
     with Opened.open("logs", settings) as opened:
         read = opened.read()
@@ -75,4 +77,4 @@ def test_a_chunk_that_was_replaced_was_not_removed(workspace: Workspace, archive
     assert removed(workspace, archive, Selection(hours=(HOURS[2],))) == ()
     (live,) = workspace.catalog.chunks.select(archive)
     workspace.catalog.chunks.retire(archive, [live.id])
-    assert removed(workspace, archive, Selection(hours=(HOURS[2],))) == (Removed("logs", None, 100, True),)
+    assert removed(workspace, archive, Selection(hours=(HOURS[2],))) == (Removed("logs", "retired", None, 100, True),)

@@ -57,7 +57,7 @@ def test_checks_older_than_the_hours_are_asked_for_once_an_hour(
         keys = [key for request in result.run_requests or () for key in request.asset_check_keys or ()]
         return {key.to_user_string() for key in keys}, result.cursor or cursor or ""
 
-    every = {f"events/chunks:{name}" for name in ("no_gaps", "chunks_intact", "capture_keeps_up")}
+    every = {f"events/chunks:{name}" for name in ("no_gaps", "chunks_intact", "capture_keeps_up", "kept_as_promised")}
     # Nothing was ever materialized; then hours are, and may still be followed by others.
     assert asked(None) == (set(), "")
     instance.report_runless_asset_event(AssetMaterialization(["events", "chunks"], partition="2026-11-21-07:00"))

@@ -89,7 +89,7 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
     assert sorted(key.to_user_string() for key in graph.asset_check_keys) == [
         f"{name}/chunks:{check}"
         for name in ("audit", "logs", "orders")
-        for check in ("capture_keeps_up", "chunks_intact", "no_gaps")
+        for check in ("capture_keeps_up", "chunks_intact", "kept_as_promised", "no_gaps")
     ]
     capture = loaded.resolve_job_def("orders_capture").asset_layer.asset_graph
     # Its own step evaluates them.
@@ -100,6 +100,7 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
         "catalog_sensor",
         "check_sensor",
         "compact_sensor",
+        "expiry_sensor",
         "logs_capture_sensor",
         "logs_seal_sensor",
         "orders_capture_sensor",

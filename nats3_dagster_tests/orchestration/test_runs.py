@@ -233,6 +233,7 @@ def test_checks_see_a_hole_and_a_damaged_chunk(
         "no_gaps": False,
         "capture_keeps_up": True,
         "chunks_intact": False,
+        "kept_as_promised": True,
     }
     assert seen["no_gaps"].description == "9 sequences are in no chunk and no gap"
     assert seen["no_gaps"].metadata["sequences_expired"].value == 11

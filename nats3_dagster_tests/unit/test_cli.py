@@ -409,6 +409,8 @@ def test_a_document_is_checked_without_the_server() -> None:
                 "query",
                 "export",
                 "table",
+                "hold",
+                "history",
             },
         ),
         (
@@ -427,6 +429,7 @@ def test_a_document_is_checked_without_the_server() -> None:
                 "apply",
                 "export",
                 "claim",
+                "expire",
             },
         ),
         ("nats3 chunk verify --h", {"--hour", "--help"}),

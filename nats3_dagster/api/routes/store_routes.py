@@ -1,22 +1,26 @@
 """`/store`: archives as store jobs."""
 
 import logging
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 
 from nats3_dagster.api.context import Json, Recent, Work
 from nats3_dagster.api.json_bodies import JsonRoute
-from nats3_dagster.api.parameters import JobId
+from nats3_dagster.api.parameters import JobId, time_in
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive import status
 from nats3_dagster.archive.lifecycle import jobs as use_cases
 from nats3_dagster.archive.lifecycle.create import create as create_archive
 from nats3_dagster.archive.lifecycle.create import warning as creation_warning
 from nats3_dagster.archive.lifecycle.jobs import JobStatus
+from nats3_dagster.archive.read.history import LINES, MOST_LINES, history
 from nats3_dagster.bodies.store_jobs import CreateStoreJob
 from nats3_dagster.documents.archives import Archive, CreatedArchive, DeletedArchive
 from nats3_dagster.documents.holdings import ArchiveLag
+from nats3_dagster.documents.keeping import HistoryEntry, Hold
+from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.runs.reload import reload_locations
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import ANSWER_S, followed
@@ -102,6 +106,27 @@ def get_store_job_lag(job_id: JobId, work: Work) -> Any:
     """The uncaptured messages, and how near the stream is to deleting some of them. 409 where the stream was deleted
     and made again, 503 where NATS does not answer."""
     return ArchiveLag.of(use_cases.lag(work, job_id))
+
+
+@router.get("/job/history", response_model=list[HistoryEntry])
+def get_store_job_history(
+    job_id: JobId,
+    work: Work,
+    limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="The newest lines.")] = LINES,
+    since: Annotated[str | None, Query(description="Nothing earlier: an RFC 3339 time, a date, or -2h.")] = None,
+) -> Any:
+    """The history of the archive, the newest first: captures, seals, replays, removals, expiries, holds, repairs,
+    adoptions and changes of settings; who did it, and the next step of what failed."""
+    since_ns = time_in("since", since)
+    begin = None if since_ns is None else datetime.fromtimestamp(since_ns / SECOND_NS, UTC)
+    found = history(work, use_cases.find(work, job_id).name, limit, begin)
+    return [HistoryEntry.of(one, WORDS) for one in found]
+
+
+@router.get("/job/holds", response_model=list[Hold])
+def get_store_job_holds(job_id: JobId, work: Work) -> Any:
+    """The holds of the archive, the oldest first: what they cover is not removed."""
+    return [Hold.of(one) for one in work.catalog.holds.all(use_cases.find(work, job_id))]
 
 
 def _reload_dagster(settings: Settings) -> None:

@@ -122,5 +122,5 @@ def _adopted(
     begun = workspace.catalog.now()
     adopted, gaps = adopt(workspace, archive, [gap])
     if adopted or with_gaps:
-        workspace.catalog.chunks.commit(archive, adopted, gaps if with_gaps else (), begun=begun)
+        workspace.catalog.chunks.commit(archive, adopted, gaps if with_gaps else (), begun=begun, what="adopted")
     return adopted, gaps

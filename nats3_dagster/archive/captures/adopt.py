@@ -13,7 +13,7 @@ import pyarrow as pa
 from nats3_dagster.archive.captures.orphans import Orphan, Orphans
 from nats3_dagster.archive.captures.rewrite import Origin, merge, table_of, write_chunks
 from nats3_dagster.chunks import ChunkReader, open_chunk
-from nats3_dagster.model import Archive, ChunkMeta, Gap, Reason, SeqRange, clipped, without
+from nats3_dagster.model import REMOVED, Archive, ChunkMeta, Gap, Reason, SeqRange, clipped, without
 from nats3_dagster.model.messages import selected
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.workspace import Workspace
@@ -31,7 +31,7 @@ def adopt(
     remaining: list[Gap] = []
     for gap in gaps:
         rest: Sequence[SeqRange] = gap.ranges
-        for orphan in orphans.overlapping(gap.incarnation, gap.ranges) if gap.reason != "retired" else ():
+        for orphan in orphans.overlapping(gap.incarnation, gap.ranges) if gap.reason not in REMOVED else ():
             chunks = [
                 meta
                 for seqs in clipped(rest, orphan.meta.covers)

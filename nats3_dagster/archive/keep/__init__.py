@@ -1,1 +1,1 @@
-"""Keeping: what is done with messages that are archived already."""
+"""Keeping: how long messages are kept, and in which chunks."""

@@ -10,6 +10,7 @@ from typing import Any
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.source.durables import check_durable
 from nats3_dagster.archive.source.requirements import check_source
+from nats3_dagster.archive.stored import kept_settings
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter
@@ -24,6 +25,8 @@ _OF_ARCHIVE = {"paused": "paused", "replays": "presets"}
 # Fields of an archive that may change, by their keys.
 CHANGEABLE = (*(one.name for one in settings_of(ArchiveSpec) if one.name not in _FIXED), *_OF_ARCHIVE)
 _DELIVERED = "its consumer delivers them, and what it delivered cannot be told from what it did not"
+# Fields that let messages expire.
+_KEPT = frozenset({"keep_s", "keep_bytes"})
 # Of an earlier incarnation: every sequence.
 _ALL = 2**62
 _INSTEAD = "Make another archive for it under another name; pause or delete this one, whose objects stay"
@@ -66,13 +69,17 @@ def make(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) 
     if not found:
         return archive
     values = {one.field: one.new for one in found}
-    return workspace.catalog.archives.change(
+    changed = workspace.catalog.archives.change(
         archive,
         changed_spec(archive, found),
         paused=values.get("paused", archive.paused),
         presets=values.get("replays"),
         ended=lambda: _ended_filters(workspace, archive),
     )
+    if values.keys() & _KEPT:
+        # A catalog that is made again from the bucket must not let go what is kept now.
+        kept_settings.keep(workspace, changed)
+    return changed
 
 
 def check(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) -> None:

@@ -24,7 +24,7 @@ from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.read.contents import first_held
 from nats3_dagster.jetstream.read.leader_read import messages_of
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
-from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Reason, SeqRange, StreamState, clipped
+from nats3_dagster.model import REMOVED, Archive, Chunk, ChunkMeta, Gap, Reason, SeqRange, StreamState, clipped
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.model.stream import ranges_of
@@ -70,7 +70,7 @@ def compare(workspace: Workspace, archive: Archive, hours: Sequence[str] | None 
         for seqs in clipped([chunk.meta.covers], window):
             yield _compare_chunk(workspace, archive, state, chunk, opened, seqs)
     for gap in _gaps(workspace, archive, state, hours):
-        for seqs in clipped(gap.ranges, window) if gap.reason != "retired" else ():
+        for seqs in clipped(gap.ranges, window) if gap.reason not in REMOVED else ():
             for part, _ in archive.filters(state.incarnation, seqs):
                 yield _compare_gap(workspace, archive, state, gap.reason, part)
 
@@ -88,7 +88,7 @@ def correct(workspace: Workspace, archive: Archive, compared: Compared) -> int:
         workspace.catalog.chunks.replace(archive, [compared.chunk.id], chunks, (), begun=begun)
         remove_objects(workspace, old.bucket, [old.key])
     else:
-        workspace.catalog.chunks.commit(archive, _of_gap(workspace, archive, compared), begun=begun)
+        workspace.catalog.chunks.commit(archive, _of_gap(workspace, archive, compared), begun=begun, what="repaired")
     return compared.found.num_rows
 
 

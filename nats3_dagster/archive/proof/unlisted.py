@@ -11,7 +11,7 @@ from nats3_dagster.archive.captures.rewrite import merge
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import ChunkReader, open_chunk
-from nats3_dagster.model import Archive, Gap, Incarnation, SeqRange, clipped
+from nats3_dagster.model import REMOVED, Archive, Gap, Incarnation, SeqRange, clipped
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.workspace import Workspace
 
@@ -69,7 +69,7 @@ def adopt_unlisted(workspace: Workspace, archive: Archive, orphans: Orphans | No
             gaps = [
                 Gap(incarnation, ranges, gap.reason)
                 for gap in catalog.gaps.select(archive, incarnation=incarnation, within=seqs)
-                if gap.reason != "retired" and (ranges := tuple(clipped(gap.ranges, seqs)))
+                if gap.reason not in REMOVED and (ranges := tuple(clipped(gap.ranges, seqs)))
             ]
             chunks, _ = adopt(workspace, archive, gaps, orphans)
             between: tuple[Gap, ...] = ()
@@ -79,7 +79,7 @@ def adopt_unlisted(workspace: Workspace, archive: Archive, orphans: Orphans | No
                 chunks, start = (*earlier, *chunks), seqs.first
                 catalog.coverage.extend_back(archive, incarnation, start)
             if chunks:
-                catalog.chunks.commit(archive, chunks, between, begun=begun)
+                catalog.chunks.commit(archive, chunks, between, begun=begun, what="adopted")
                 adopted += sum(meta.messages for meta in chunks)
             adopted += _fill_chunks(workspace, archive, orphans, incarnation, seqs)
     return adopted
@@ -96,14 +96,15 @@ def _fill_chunks(
             continue
         begun = catalog.now()
         if (messages := missing_in(workspace, archive, old, orphans)) is not None:
-            catalog.chunks.replace(archive, [chunk.id], merge(workspace, archive, old, messages), (), begun=begun)
+            chunks = merge(workspace, archive, old, messages)
+            catalog.chunks.replace(archive, [chunk.id], chunks, (), begun=begun, what="adopted")
             remove_objects(workspace, old.bucket, [old.key])
             added += messages.num_rows
     return added
 
 
 def _missing(workspace: Workspace, archive: Archive, reader: ChunkReader, seqs: Int64s) -> int:
-    """How many of the sequences no live chunk has a message of, and no gap `retired`."""
+    """How many of the sequences no live chunk has a message of, and no gap of a message that was removed."""
     meta = reader.meta
     missing = np.ones(len(seqs), bool)
     for chunk in workspace.catalog.chunks.select(
@@ -116,7 +117,7 @@ def _missing(workspace: Workspace, archive: Archive, reader: ChunkReader, seqs: 
             inside &= np.isin(seqs, np.concatenate([b.column("seq").to_numpy() for b in stored.batches(["seq"])]))
         missing &= ~inside
     for gap in workspace.catalog.gaps.select(archive, incarnation=meta.incarnation, within=meta.covers):
-        for part in gap.ranges if gap.reason == "retired" else ():
+        for part in gap.ranges if gap.reason in REMOVED else ():
             missing &= (seqs < part.first) | (seqs > part.last)
     return int(missing.sum())
 

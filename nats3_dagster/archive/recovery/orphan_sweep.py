@@ -83,6 +83,8 @@ def _reason(workspace: Workspace, archive: Archive, orphans: Orphans, item: Unli
     name = parse_key(item.key)
     incarnation = next(one for one in workspace.catalog.coverage.incarnations(archive) if orphans.covers(item.key, one))
     assert name is not None
+    if hold := workspace.catalog.holds.holding(archive, name.hour, name.covers):
+        return f"the hold {hold} keeps it"
     for chunk in workspace.catalog.chunks.select(archive, incarnation=incarnation, seqs=name.covers):
         meta = chunk.meta
         try:

@@ -207,6 +207,7 @@ class _Rebuild:
         _check(found, accept_loss=accept_loss)
         rows.finish()
         sealed = rows.add_seals()
+        rows.add_holds()
         fault_point("rebuild.read")
         asked = f"The stream was not asked about the newest objects: {reader.not_asked}" if reader.not_asked else ""
         return (

@@ -16,7 +16,7 @@ from nats3_dagster.archive.stored.kept_settings import KeptSettings
 from nats3_dagster.archive.stored.ranged import open_object
 from nats3_dagster.catalog.rebuilds import NOT_VALID
 from nats3_dagster.errors import ChunkError
-from nats3_dagster.model import Archive, Incarnation, PlacedGap, Seal, Witness
+from nats3_dagster.model import Archive, Incarnation, PlacedGap, Seal, SeqRange, Witness
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 
@@ -82,6 +82,18 @@ class Rows:
             valid += seal is not None
             self._catalog.rebuilds.add_seal(self._archive, seal or _seal(stored))
         return valid
+
+    def add_holds(self) -> None:
+        """Add the holds that the settings beside the chunks have."""
+        for hold in self._kept.holds:
+            self._catalog.holds.create(
+                self._archive,
+                hold.name,
+                hold.reason,
+                hours=(hold.first_hour, hold.last_hour),
+                seqs=SeqRange(hold.first_seq, hold.last_seq) if hold.first_seq and hold.last_seq else None,
+                actor=hold.actor,
+            )
 
     def _begin(self, created_ns: int, chunk: LiveChunk | None = None) -> int:
         """The id of the incarnation, which is in the catalog then, from its first sequence on, with the configuration

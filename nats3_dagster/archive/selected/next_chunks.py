@@ -11,7 +11,7 @@ from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
-from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, clipped
+from nats3_dagster.model import REMOVED, Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, clipped
 from nats3_dagster.workspace import Workspace
 
 # A sequence of one incarnation: everything of the selection up to it was read.
@@ -71,7 +71,7 @@ def _next_chunks(
             continue
         for gap in catalog.gaps.select(archive, incarnation=life, within=span):
             # A chunk that was retired before the read began is no loss: it was retired on purpose.
-            if gap.is_loss or (gap.reason == "retired" and after is not None):
+            if gap.is_loss or (gap.reason in REMOVED and after is not None):
                 barriers += [(number, r.first, r) for r in clipped(gap.ranges, span)]
         for chunk in found:
             if chunk.meta.incarnation == life and chunk.meta.lost:

@@ -7,7 +7,7 @@ is compared, and written again where it differs. So it is as new as the newest c
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -35,6 +35,19 @@ class KeptIncarnation:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptHold:
+    """A hold, as in Hold."""
+
+    name: str
+    reason: str
+    actor: str
+    first_hour: str | None
+    last_hour: str | None
+    first_seq: int | None
+    last_seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class KeptSettings:
     """An archive without what it holds."""
 
@@ -49,6 +62,8 @@ class KeptSettings:
     presets: tuple[ReplayPreset, ...] = ()
     # The oldest first.
     incarnations: tuple[KeptIncarnation, ...] = ()
+    # Those in force: without them a rebuild would let go what must stay.
+    holds: tuple[KeptHold, ...] = ()
 
     def encode(self) -> bytes:
         """The same bytes for the same settings."""
@@ -65,6 +80,7 @@ class KeptSettings:
             "incarnations": [
                 [one.created_ns, one.start, one.restored_ns, one.unknown_after] for one in self.incarnations
             ],
+            "holds": [list(astuple(one)) for one in self.holds],
         }
         return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
@@ -121,6 +137,7 @@ def read(bucket: Bucket, folder: str, archive_id: UUID) -> KeptSettings | None:
             tuple(FormerFilter(one[0], one[1], tuple(one[2])) for one in fields["former_filters"]),
             tuple(map(ReplayPreset.of, fields["replays"])),
             tuple(KeptIncarnation(*one) for one in fields["incarnations"]),
+            tuple(KeptHold(*one) for one in fields["holds"]),
         )
     except (ValueError, KeyError, TypeError, IndexError, OperatorError) as error:
         raise StoreError(
@@ -143,6 +160,10 @@ def _settings(workspace: Workspace, archive: Archive) -> KeptSettings:
         archive.former_filters,
         archive.presets,
         incarnations,
+        tuple(
+            KeptHold(h.name, h.reason, h.actor, h.first_hour, h.last_hour, h.first_seq, h.last_seq)
+            for h in workspace.catalog.holds.all(archive)
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.archive.stored import folder
-from nats3_dagster.errors import StoreError
+from nats3_dagster.errors import AccessRefused, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.workspace import Workspace
 
@@ -127,12 +127,16 @@ def clean(workspace: Workspace, *, rounds: int = ROUNDS) -> int:
 def _remove(
     workspace: Workspace, bucket_name: str, keys: Sequence[str], on_count: Callable[[int], object] = lambda count: None
 ) -> list[str]:
-    """Delete those of the objects that no live chunk and no seal has; their keys. Call it under `removals.alone`."""
+    """Delete those of the objects that no live chunk and no seal has, and no hold keeps; their keys. Call it under
+    `removals.alone`. Raises StoreError, after the others are gone, for those that the store does not let go."""
     removals, bucket = workspace.catalog.removals, workspace.bucket(bucket_name)
     folder.check_removable(workspace, bucket_name, keys)
     claimed = removals.claim(bucket_name, keys)
     fault_point("delete.claimed")
     gone: list[str] = []
+    # Objects that the store does not let go, and why.
+    locked: list[str] = []
+    refusal: StoreError | None = None
     try:
         for at in range(0, len(claimed), BATCH):
             batch = claimed[at : at + BATCH]
@@ -142,11 +146,23 @@ def _remove(
                 removals.release(bucket_name, claimed[at:])
                 raise
             for key in batch:
-                bucket.delete(key)
+                try:
+                    bucket.delete(key)
+                except AccessRefused as error:
+                    locked.append(key)
+                    refusal = refusal or error
+                    continue
                 fault_point("delete.deleted")
                 gone.append(key)
                 on_count(len(gone))
     finally:
         removals.finish(bucket_name, gone)
+        removals.release(bucket_name, locked)
     fault_point("delete.finished")
+    if refusal:
+        raise StoreError(
+            f"{len(locked):,} objects stay, {locked[0]} first: {refusal.what}",
+            "If Object Lock or a retention policy of the bucket keeps them, they go after it ends; else grant "
+            "s3:DeleteObject",
+        ) from refusal
     return gone

@@ -72,8 +72,8 @@ from nats3.archive a
 where a.id = :archive and c.archive_id = a.id and c.id = any(:chunks::bigint[]) and c.deleted_at is null
 returning c.id;
 
--- name: add_retired_gaps(chunks, run_id, replay)
--- Makes the sequences of these chunks gaps of the reason `retired`; `replay`: the one that published their messages.
+-- name: add_removed_gaps(chunks, reason, run_id, replay)
+-- Makes the sequences of these chunks gaps of this reason; `replay`: the one that published their messages.
 insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id, messages, chunks, newest_at, replay_id)
-select archive_id, incarnation_id, seqs, 'retired', :run_id, messages, 1, coalesce(captured_at, committed_at), :replay
+select archive_id, incarnation_id, seqs, :reason, :run_id, messages, 1, coalesce(captured_at, committed_at), :replay
 from nats3.chunk where id = any(:chunks::bigint[]);

@@ -42,10 +42,10 @@ group by i.stream, i.created_ns, g.reason
 order by i.created_ns, min(lower(g.seqs));
 
 -- name: removed_of_selection(archive, hours, first_seq, last_seq, since, until)
--- The messages that were taken out of the archive on purpose and that a selection may take: of each gap of the reason
--- `retired` those of its chunks, summed by the replay that published them; null where none did. They are exact unless the
--- selection cuts one of these gaps.
-select g.replay_id, sum(g.messages)::bigint as messages,
+-- The messages that were taken out of the archive on purpose and that a selection may take: of each gap of
+-- their chunks those of the chunks, summed by reason and by the replay that published them; null where none did. They are
+-- exact unless the selection cuts one of these gaps.
+select g.reason, g.replay_id, sum(g.messages)::bigint as messages,
        bool_and(g.seqs <@ int8range(:first_seq::bigint, :last_seq::bigint, '[]') and t.whole) as is_exact
 from nats3.gap g
 cross join lateral (
@@ -54,8 +54,8 @@ cross join lateral (
     where s.since <= g.before_ns and g.after_ns < s.until
     having count(*) > 0
 ) t
-where g.archive_id = :archive::bigint and g.reason = 'retired' and g.messages is not null
+where g.archive_id = :archive::bigint and nats3.is_removed(g.reason) and g.messages is not null
   and g.seqs && int8range(:first_seq::bigint, :last_seq::bigint, '[]')
   and (:hours::text[] is null or g.first_hour = any(:hours::text[]))
-group by g.replay_id
+group by g.reason, g.replay_id
 order by min(g.id);

@@ -44,7 +44,8 @@ where a.deleted_at is null and n.value > 0;
 -- Sequences that each archive that is not deleted has lost for good, as it is now, by reason.
 select a.name as archive, 'missing' as what, m.reason as label, sum(m.sequences)::bigint as value
 from (
-    select archive_id, reason, sequences from nats3.gap_sum where reason not in ('deleted', 'unselected', 'retired')
+    select archive_id, reason, sequences from nats3.gap_sum
+    where reason not in ('deleted', 'unselected') and not nats3.is_removed(reason)
     union all
     select c.archive_id, l.reason, l.sequences
     from nats3.coverage c cross join lateral (values
@@ -56,6 +57,26 @@ from (
 join nats3.archive a on a.id = m.archive_id
 where a.deleted_at is null and m.sequences > 0
 group by a.name, m.reason;
+
+-- name: kept_counts()
+-- Sequences that were removed on purpose from each archive that is not deleted, by reason; its holds; and the hours that
+-- its `keep` has passed and that have chunks without a hold.
+select a.name as archive, n.what, n.label, n.value
+from nats3.archive a cross join lateral (
+    select 'removed' as what, s.reason as label, sum(s.sequences)::bigint as value
+    from nats3.gap_sum s where s.archive_id = a.id and nats3.is_removed(s.reason) group by s.reason
+    union all
+    select 'holds', '', count(*) from nats3.hold h where h.archive_id = a.id and h.released_at is null
+    union all
+    select 'overdue', '', count(distinct h.hour) from nats3.hour h
+    where h.archive_id = a.id and a.keep_s > 0
+      and h.hour < nats3.hour_of(((extract(epoch from now()) - a.keep_s) * 1000000000)::bigint)
+      and exists (
+          select from nats3.chunk c
+          where c.archive_id = a.id and c.hour = h.hour and c.deleted_at is null
+            and not nats3.is_held(c.archive_id, c.hour, c.seqs))
+) n
+where a.deleted_at is null and n.value > 0;
 
 -- name: newest_completed()
 -- When the newest capture of each archive that completed ended, as seconds since 1970; archives without one are left out.

@@ -7,10 +7,14 @@ select pg_advisory_lock(hashtextextended('nats3.removing.' || :bucket, 0));
 select pg_advisory_xact_lock(hashtextextended('nats3.removal.' || :bucket, 0));
 
 -- name: claim_removals(bucket, keys)
--- Claims the objects that neither a live chunk nor the newest seal of an hour has; their keys.
+-- Claims the objects that neither a live chunk nor the newest seal of an hour has, and that no hold keeps; their keys.
 insert into nats3.removal (bucket, key)
 select :bucket, key from unnest(:keys::text[]) as o(key)
 where not exists (select from nats3.chunk c where c.bucket = :bucket and c.key = o.key and c.deleted_at is null)
+  and not exists (
+      select from nats3.chunk c
+      where c.bucket = :bucket and c.key = o.key and c.deleted_at is not null
+        and nats3.is_held(c.archive_id, c.hour, c.seqs))
   and not exists (
       select from nats3.seal s join nats3.archive a on a.id = s.archive_id
       where s.bucket = :bucket and s.key = o.key and a.deleted_at is null
@@ -70,12 +74,15 @@ limit :limit_to;
 -- first: those of chunks that were retired by themselves, and manifests of seals after which the hour was sealed again. An
 -- archive that was deleted keeps what it had then. A chunk that was merged keeps its object until its hour is sealed again,
 -- because until then the bucket's manifest names it; and while a replay runs that still has to publish it, because its tasks
--- know the object.
+-- know the object. What a hold keeps is none of them, nor is an expired chunk of an hour whose manifest still names it: a
+-- catalog that is made again would miss its object.
 select * from (
     select distinct on (c.bucket, c.key) c.bucket, c.key, c.stored_bytes as bytes, c.deleted_at as dead_at
     from nats3.chunk c join nats3.archive a on a.id = c.archive_id
     where c.deleted_at < now() - make_interval(secs => :grace_s) and (a.deleted_at is null or c.deleted_at < a.deleted_at)
       and (:bucket::text is null or c.bucket = :bucket)
+      and not nats3.is_held(c.archive_id, c.hour, c.seqs)
+      and not nats3.is_unsealed_expiry(c.archive_id, c.incarnation_id, c.hour, c.seqs)
       and not exists (
           select from nats3.removal r where r.bucket = c.bucket and r.key = c.key and r.removed_at >= c.deleted_at)
       and not exists (select from nats3.chunk l where l.bucket = c.bucket and l.key = c.key and l.deleted_at is null)

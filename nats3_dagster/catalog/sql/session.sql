@@ -4,6 +4,10 @@ set time zone 'UTC';
 -- A commit that waits longer than this for another one of the same archive waits for a process that hangs.
 set lock_timeout = '60s';
 
+-- name: set_actor(actor)
+-- Says who works with the catalog on this connection.
+select set_config('nats3.actor', :actor, false);
+
 -- name: schema_version()
 -- The newest migration that the database has.
 select version_num from nats3.alembic_version;

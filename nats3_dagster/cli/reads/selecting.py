@@ -7,7 +7,6 @@ import typer
 
 from nats3_dagster.archive.read.removed import Removed
 from nats3_dagster.cli.terminal.options import parse_time_text
-from nats3_dagster.cli.terminal.output import counted
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.model import Selection
 
@@ -44,8 +43,6 @@ def selection_of(
 
 
 def note_removed(parts: Iterable[Removed]) -> None:
-    """A line for each replay after which messages of the selection were removed: nothing else tells them from none."""
+    """A line for each reason why messages of the selection were removed: nothing else tells them from none."""
     for part in parts:
-        count = f"{'' if part.is_exact else 'up to '}{counted(part.messages, 'message')}"
-        by = f"after replay {part.replay_id} had published them" if part.replay_id else "on purpose"
-        note(f"Not in archive {part.archive} any more: {count} of the selection, removed {by}")
+        note(f"Not in archive {part.archive} any more: {part.text}")

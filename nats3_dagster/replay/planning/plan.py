@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nats3_dagster.archive.read.removed import removed
 from nats3_dagster.archive.selected.extent import SelectedPart, extent
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, with_subjects
 from nats3_dagster.archive.selected.next_chunks import next_chunks
@@ -142,7 +143,8 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
         made,
         _samples(workspace, spec, transform, chunks),
         tuple(notes(takers, load, marks=spec.marks, alone=goes_one_at_a_time(spec, takers, server, batched=batched)))
-        + unexported,
+        + unexported
+        + _removed(workspace, archive, spec),
     )
 
 
@@ -158,8 +160,9 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
     else:
         chunks, lost = whole_chunks(workspace, archive, spec.selection)
     if not chunks:
+        gone = "".join(f". {note}" for note in _removed(workspace, archive, spec))
         raise OperatorError(
-            f"Archive {archive.name} holds nothing of this selection", Next.LIST_CHUNKS(archive=archive.name)
+            f"Archive {archive.name} holds nothing of this selection{gone}", Next.LIST_CHUNKS(archive=archive.name)
         )
     if lost:
         raise OperatorError(*lost_of_selection(archive, lost))
@@ -170,6 +173,12 @@ def _selected_chunks(workspace: Workspace, archive: Archive, spec: ReplaySpec) -
             Next.GET_CHUNK(archive=archive.name, chunk=chunks[0].id),
         )
     return selected
+
+
+def _removed(workspace: Workspace, archive: Archive, spec: ReplaySpec) -> tuple[str, ...]:
+    """Notes on messages of the selection that were taken out of the archive on purpose."""
+    parts = removed(workspace, archive, spec.selection)
+    return tuple(f"Not in archive {part.archive} any more: {part.text}" for part in parts)
 
 
 def _chunks_to_follow(workspace: Workspace, archive: Archive, spec: ReplaySpec) -> tuple[Chunk, ...]:

@@ -40,8 +40,8 @@ create function nats3.was_removed(bucket text, key text, put_at timestamptz, kee
         );
     end;
 
--- Joins the gaps of chunks that were retired before a time: one for those of an hour and a replay that are adjacent, with
--- the sums of their chunks. Looks at this many; the number that it looked at.
+-- Joins the gaps of chunks that were removed before a time: one for those of an hour, a reason and a replay that are
+-- adjacent, with the sums of their chunks. Looks at this many; the number that it looked at.
 create function nats3.join_retired(before timestamptz, most integer) returns bigint language plpgsql as $$
 declare
     looked bigint[];
@@ -50,25 +50,27 @@ declare
     sums record;
 begin
     looked := array(
-        select id from nats3.gap where reason = 'retired' and not is_joined and recorded_at < before
+        select id from nats3.gap where nats3.is_removed(reason) and not is_joined and recorded_at < before
         order by recorded_at limit most);
     perform from nats3.archive where id in (select archive_id from nats3.gap where id = any(looked))
     order by id for no key update;
     for island in
-        select o.archive_id, o.incarnation_id, o.first_hour, o.replay_id, unnest(range_agg(g.seqs)) as seqs
+        select o.archive_id, o.incarnation_id, o.reason, o.first_hour, o.replay_id, unnest(range_agg(g.seqs)) as seqs
         from (
-            select distinct archive_id, incarnation_id, first_hour, replay_id from nats3.gap where id = any(looked)
+            select distinct archive_id, incarnation_id, reason, first_hour, replay_id
+            from nats3.gap where id = any(looked)
         ) o
-        join nats3.gap g on g.archive_id = o.archive_id and g.incarnation_id = o.incarnation_id and g.reason = 'retired'
+        join nats3.gap g on g.archive_id = o.archive_id and g.incarnation_id = o.incarnation_id and g.reason = o.reason
             and g.hours && nats3.hour_range(o.first_hour, o.first_hour) and g.first_hour = o.first_hour
             and g.replay_id is not distinct from o.replay_id and g.recorded_at < before
-        group by 1, 2, 3, 4
+            and nats3.is_removed(g.reason)
+        group by 1, 2, 3, 4, 5
     loop
         select array_agg(id order by id), sum(messages) as messages, sum(chunks) as chunks, max(newest_at) as newest_at,
                min(after_ns) as after_ns, max(before_ns) as before_ns
         into sums from nats3.gap g
         where g.archive_id = island.archive_id and g.incarnation_id = island.incarnation_id and g.seqs <@ island.seqs
-          and g.reason = 'retired';
+          and g.reason = island.reason;
         own := sums.array_agg;
         delete from nats3.gap where id = any(own[2:]);
         update nats3.gap

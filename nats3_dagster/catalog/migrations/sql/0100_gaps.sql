@@ -36,7 +36,7 @@ create function nats3.valid_seals(archive bigint, first text, last text)
               = (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0));
     end;
 
--- The hours from first to last of which chunks were deleted after a replay, with those chunks and their messages, the chunks
+-- The hours from first to last of which chunks were deleted after a replay or have expired, with those chunks and their messages, the chunks
 -- that the hour has with them, and when the newest of these was committed. A chunk that was replaced before the
 -- deletion is none of them, nor is one whose messages were captured again since: there is no gap of it.
 create function nats3.retired_hours(archive bigint, first text, last text)
@@ -47,7 +47,7 @@ create function nats3.retired_hours(archive bigint, first text, last text)
             select g.first_hour as hour, sum(g.chunks)::bigint as chunks, sum(g.messages)::bigint as messages,
                    max(g.newest_at) as newest
             from nats3.gap g
-            where g.archive_id = archive and g.reason = 'retired' and g.messages is not null
+            where g.archive_id = archive and nats3.is_removed(g.reason) and g.messages is not null
               and g.hours && nats3.hour_range(first, last)
             group by g.first_hour
         )
@@ -157,7 +157,7 @@ create function nats3.touch_hours(archive bigint, incarnation bigint, gaps nats3
 $$;
 
 -- Take out of gaps what chunks hold that are being added: a real message is worth more than a reason why it is not there.
--- Not what was retired: somebody took that out of the archive.
+-- Not what was removed: it was taken out of the archive on purpose.
 create function nats3.yield_gaps(archive bigint, incarnation bigint, ranges int8multirange)
 returns void language plpgsql as $$
 declare
@@ -171,7 +171,7 @@ begin
     with removed as (
         delete from nats3.gap g
         where g.archive_id = archive and g.incarnation_id = incarnation and g.seqs && range_merge(ranges)
-          and g.seqs && ranges and g.reason <> 'retired'
+          and g.seqs && ranges and not nats3.is_removed(g.reason)
         returning g
     )
     select array_agg(r.g), range_agg((r.g).seqs) into old, freed from removed r;

@@ -24,7 +24,7 @@ create trigger chunk_live_kept before delete on nats3.chunk for each row
     when (old.deleted_at is null) execute function nats3.refuse();
 -- Only triggers change gaps: nats3.yield_gaps does.
 create trigger gap_immutable before update of archive_id, incarnation_id, reason, first_hour, last_hour or delete on nats3.gap
-    for each row when (pg_trigger_depth() = 0 and old.reason <> 'retired') execute function nats3.refuse();
+    for each row when (pg_trigger_depth() = 0 and not nats3.is_removed(old.reason)) execute function nats3.refuse();
 create trigger seal_immutable before update of id, archive_id, hour, number, revision, chunks, losses, messages, gaps, content,
     bucket, key, sha256, stored_bytes, dagster_run_id, sealed_at
     on nats3.seal for each row execute function nats3.refuse();
@@ -164,9 +164,9 @@ create function nats3.gap_added() returns trigger language plpgsql as $$
 begin
     perform nats3.touch_archives(array(select distinct archive_id from added));
     perform nats3.cover(archive_id, incarnation_id, range_agg(seqs)) from added group by archive_id, incarnation_id;
-    -- What was retired belonged to the hour that had it, which changes by itself.
+    -- What was removed belonged to the hour that had it, which changes by itself.
     perform nats3.touch_hours(archive_id, incarnation_id, array_agg(g)) from nats3.gap g
-    where id in (select id from added) and reason <> 'retired' group by archive_id, incarnation_id;
+    where id in (select id from added) and not nats3.is_removed(reason) group by archive_id, incarnation_id;
     perform nats3.unseal(archive_id, range_agg(hours)) from added where first_hour is not null group by archive_id;
     insert into nats3.gap_sum as s (archive_id, incarnation_id, reason, sequences)
     select archive_id, incarnation_id, reason, sum(nats3.size(seqs)) from added group by 1, 2, 3 order by 1, 2, 3

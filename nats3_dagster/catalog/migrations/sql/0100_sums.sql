@@ -82,7 +82,7 @@ $$;
 create trigger seal_holds after insert on nats3.seal for each row execute function nats3.seal_holds();
 
 -- Makes one gap of the first and last of these and their neighbours where they say the same. Those between were made at
--- once, and do not touch each other. What was retired is joined later (cleaning.sql).
+-- once, and do not touch each other. What was removed is joined later (cleaning.sql).
 create function nats3.join_gaps(ids bigint[]) returns void language plpgsql as $$
 declare
     added nats3.gap;
@@ -91,7 +91,7 @@ begin
     for added in
         select g.* from nats3.gap g join (
             select (array_agg(id order by lower(seqs)))[1] as first, (array_agg(id order by lower(seqs) desc))[1] as last
-            from nats3.gap where id = any(ids) and reason <> 'retired' group by archive_id, incarnation_id, reason
+            from nats3.gap where id = any(ids) and not nats3.is_removed(reason) group by archive_id, incarnation_id, reason
         ) edge on g.id in (edge.first, edge.last)
         order by lower(g.seqs)
     loop

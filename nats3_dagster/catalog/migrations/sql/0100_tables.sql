@@ -76,6 +76,9 @@ create table nats3.archive (
     -- of subjects, headers and payloads or more are left alone.
     compact_after_s bigint not null check (compact_after_s >= 0),
     compact_below bigint not null check (compact_below > 0),
+    -- How long its messages are kept, and how many stored bytes; 0: for ever, and any number.
+    keep_s       bigint not null default 0 check (keep_s >= 0),
+    keep_bytes   bigint not null default 0 check (keep_bytes >= 0),
     -- Its replays by name: tables of a name and the settings that differ from their default.
     presets      jsonb not null default '[]',
     paused       boolean not null default false,
@@ -99,10 +102,10 @@ end
 $$;
 create trigger archive_updated before update on nats3.archive for each row
     when ((old.paused, old.presets, old.subjects, old.durable, old.max_messages, old.max_bytes, old.max_age_s, old.zstd_level,
-           old.compact_after_s, old.compact_below)
+           old.compact_after_s, old.compact_below, old.keep_s, old.keep_bytes)
           is distinct from
           (new.paused, new.presets, new.subjects, new.durable, new.max_messages, new.max_bytes, new.max_age_s, new.zstd_level,
-           new.compact_after_s, new.compact_below))
+           new.compact_after_s, new.compact_below, new.keep_s, new.keep_bytes))
     execute function nats3.archive_updated();
 
 -- What an archive has of one incarnation. Kept by triggers (proofs.sql) but for start_seq and the witness.
@@ -296,6 +299,12 @@ create function nats3.may_have(blocks bytea, place bigint, bits integer[]) retur
              unnest(bits) as bit
     );
 
+-- Whether a reason says that messages were captured, and taken out of the archive on purpose: after a replay, or because
+-- the archive does not keep them any longer.
+create function nats3.is_removed(reason text) returns boolean
+    language sql immutable strict parallel safe
+    return reason in ('retired', 'expired_by_policy');
+
 -- What no chunk holds, and why: one row for each contiguous range of one reason, and of the same hours and times. A gap has no messages, so it has no hour by itself: its
 -- hours lie between those of its neighbours (gaps.sql).
 create table nats3.gap (
@@ -305,7 +314,7 @@ create table nats3.gap (
     seqs           int8range not null,
     reason         text not null check (reason in (
         'deleted', 'expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'undelivered', 'unselected',
-        'missing', 'retired')),
+        'missing', 'retired', 'expired_by_policy')),
     -- The messages of the gap were stored from after_ns to before_ns. Null where nothing is missing: what was deleted or
     -- not selected was somebody's will.
     after_ns       bigint,
@@ -333,8 +342,8 @@ create table nats3.gap (
 );
 create index gap_order on nats3.gap (archive_id, incarnation_id, lower(seqs));
 create index gap_hours on nats3.gap using gist (archive_id, hours) where first_hour is not null;
-create index gap_retired on nats3.gap (archive_id, incarnation_id, lower(seqs)) where reason = 'retired';
-create index gap_unjoined on nats3.gap (recorded_at) where reason = 'retired' and not is_joined;
+create index gap_retired on nats3.gap (archive_id, incarnation_id, lower(seqs)) where nats3.is_removed(reason);
+create index gap_unjoined on nats3.gap (recorded_at) where nats3.is_removed(reason) and not is_joined;
 
 -- Live chunks summed by hour, kept by triggers: a listing of a year's hours must not read a million chunks.
 create table nats3.hour (
@@ -516,6 +525,7 @@ create table nats3.replay (
 );
 create index replay_archive on nats3.replay (archive_id, created_at);
 create index replay_newest on nats3.replay (created_at);
+create index replay_changed on nats3.replay (archive_id, updated_at);
 create index replay_unfolded on nats3.replay (created_at) where folded_at is null;
 
 create function nats3.replay_updated() returns trigger language plpgsql as $$

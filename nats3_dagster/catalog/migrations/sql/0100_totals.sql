@@ -79,7 +79,7 @@ create function nats3.gap_counted() returns trigger language plpgsql as $$
 begin
     insert into nats3.total as t (archive_id, what, label, value)
     select archive_id, 'lost', reason, sum(nats3.size(seqs))
-    from added where reason not in ('deleted', 'unselected', 'retired')
+    from added where reason not in ('deleted', 'unselected') and not nats3.is_removed(reason)
     group by 1, 3 order by 1, 3
     on conflict (archive_id, what, label) do update set value = t.value + excluded.value;
     return null;

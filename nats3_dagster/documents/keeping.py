@@ -1,0 +1,128 @@
+"""Keeping: hours that expired, holds, and the history of an archive."""
+
+from typing import Any, Literal, Self
+
+from pydantic import Field
+
+from nats3_dagster.archive.keep import holds, retention
+from nats3_dagster.archive.read.history import Entry
+from nats3_dagster.documents.base import Document, Words, stamp
+from nats3_dagster.model import Hold as Stored
+
+What = Literal[
+    "created",
+    "rebuilt",
+    "changed",
+    "deleted",
+    "held",
+    "released",
+    "expired",
+    "removed",
+    "swept",
+    "repaired",
+    "adopted",
+    "compacted",
+    "captured",
+    "sealed",
+    "replayed",
+]
+
+
+class ExpiredHours(Document):
+    """Hours of an archive that expired, or would."""
+
+    archive: str
+    hours: int
+    first: str | None = Field(description="The oldest of them.")
+    last: str | None
+    chunks: int
+    messages: int
+    bytes: int = Field(description="As stored. Objects go after delete_grace.")
+    held_chunks: int = Field(description="Live chunks that stay because of a hold.")
+    held_bytes: int
+    dry_run: bool = Field(description="True if nothing was removed.")
+    error: str | None = Field(description="Why hours were not sealed again: their objects stay until they are.")
+    next: str | None
+
+    @classmethod
+    def of(cls, found: retention.Expired, words: Words, *, dry_run: bool) -> Self:
+        problem = found.problem
+        return cls.by_name(
+            found,
+            dry_run=dry_run,
+            error=problem and problem.what,
+            next=problem and (problem.hint_in(words) or None),
+        )
+
+
+class Hold(Document):
+    """A hold: what it covers is not removed, whatever removes it."""
+
+    name: str
+    reason: str
+    placed_by: str
+    created: str
+    first_hour: str | None = Field(description="Null for no bound.")
+    last_hour: str | None
+    first_seq: int | None = Field(description="Of each incarnation of the stream; null for no bound.")
+    last_seq: int | None
+
+    @classmethod
+    def of(cls, hold: Stored, **others: object) -> Self:
+        return cls.by_name(hold, placed_by=hold.actor, created=stamp(hold.created_at), **others)
+
+
+class PlacedHold(Hold):
+    """A hold that was placed."""
+
+    archive: str
+    held_chunks: int = Field(description="Live chunks that all holds of the archive cover.")
+    held_bytes: int
+    removed_before: int = Field(description="Messages of it that had been removed before: no hold brings them back.")
+
+    @classmethod
+    def of_placed(cls, placed: holds.Placed) -> Self:
+        return cls.of(
+            placed.hold,
+            archive=placed.archive,
+            held_chunks=placed.chunks,
+            held_bytes=placed.bytes,
+            removed_before=placed.removed,
+        )
+
+
+class DeletedHold(Document):
+    """A hold that was deleted."""
+
+    archive: str
+    name: str
+    deleted: Literal[True] = True
+
+
+class HistoryEntry(Document):
+    """A line of the history of an archive."""
+
+    time: str
+    what: What
+    hour: str | None = Field(description="Of a capture and a seal.")
+    detail: dict[str, Any] = Field(
+        description="Counts, names and settings. changed: [before, after] by setting. It has nothing of messages."
+    )
+    error: str | None = Field(description="What failed, and why.")
+    next: str | None = Field(description="What to do about it.")
+    who: str | None = Field(description="user@host; null where the catalog does not know it.")
+    run_id: str | None = Field(description="The run of Dagster.")
+
+    @classmethod
+    def of(cls, entry: Entry, words: Words) -> Self:
+        one = entry.happening
+        return cls(
+            time=stamp(one.happened_at),
+            what=one.what,  # pyright: ignore[reportArgumentType]
+            hour=one.hour,
+            detail=one.detail,
+            error=one.error and f"{one.error_kind}: {one.error}",
+            next=entry.next and entry.next.worded(words),
+            who=one.actor,
+            run_id=one.dagster_run_id,
+        )

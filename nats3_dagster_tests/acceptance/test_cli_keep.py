@@ -1,0 +1,83 @@
+"""`nats3 store expire`, `nats3 hold` and `nats3 history` on a real catalog and store."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.model import Archive, CaptureEnd
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.recovery import HOURS, new_archive, put
+
+
+@pytest.fixture
+def logs(workspace: Workspace, bucket: str) -> Archive:
+    """An archive of three sealed hours, 10 messages in each."""
+    archive = new_archive(workspace, bucket)
+    covers = ((1, 10), (11, 20), (21, 30))
+    metas = [put(workspace, archive, hour, span) for hour, span in zip(HOURS, covers, strict=True)]
+    workspace.catalog.chunks.commit(archive, metas)
+    assert len(list(seal_hours(workspace, archive, HOURS))) == 3
+    return archive
+
+
+def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Archive) -> None:
+    placed = json.loads(
+        nats3.ok("hold", "create", "logs", "case-7", "--hour", HOURS[1], "--reason", "court order", "-o", "json").out
+    )
+    assert (placed["first_hour"], placed["last_hour"], placed["held_chunks"]) == (HOURS[1], HOURS[1], 1)
+    (listed,) = json.loads(nats3.ok("hold", "list", "logs", "-o", "json").out)
+    assert (listed["name"], listed["reason"], "@" in listed["placed_by"]) == ("case-7", "court order", True)
+    assert nats3("hold", "create", "logs", "case-7", "--reason", "again").status == 1
+    assert nats3("hold", "create", "logs", "a b", "--reason", "x").status == 2
+    assert nats3("hold", "create", "logs", "b", "--reason", " ").status == 2
+
+    nats3.ok("store", "set", "logs", "--keep", "1h")
+    planned = json.loads(nats3.ok("store", "expire", "logs", "--dry-run", "-o", "json").out)
+    assert (planned["hours"], planned["messages"], planned["held_chunks"], planned["dry_run"]) == (2, 20, 1, True)
+    done = json.loads(nats3.ok("store", "expire", "logs", "-o", "json").out)
+    assert done == planned | {"dry_run": False}
+    ran = nats3.ok("message", "cat", "logs", "-o", "raw", "--hour", HOURS[0])
+    assert (
+        ran.err.strip()
+        == "Not in archive logs any more: 10 messages of the selection, which it does not keep any longer"
+    )
+    refused = nats3("message", "get", "logs", "--seq", "3")
+    assert (refused.status, "does not keep messages of its age" in refused.err) == (1, True)
+    refused = nats3("store", "delete", "logs", "--yes")
+    assert (refused.status, "The hold case-7 keeps them" in refused.err) == (1, True)
+    nats3.ok("hold", "delete", "logs", "case-7", "--yes")
+    assert nats3("hold", "delete", "logs", "case-7", "--yes").status == 2
+
+    catalog = workspace.catalog
+    failed = CaptureEnd(HOURS[2], 0, 0, ("store", "The bucket is gone"))
+    catalog.measures.add_captures(logs, datetime.now(UTC), [failed])
+    lines = json.loads(nats3.ok("history", "logs", "-o", "json").out)
+    assert [one["what"] for one in lines[:4]] == ["captured", "released", "sealed", "sealed"]
+    assert [one["what"] for one in lines if one["what"] not in ("sealed", "captured")] == [
+        "released",
+        "expired",
+        "changed",
+        "held",
+        "created",
+    ]
+    assert (lines[0]["error"], lines[0]["next"] is not None) == ("store: The bucket is gone", True)
+    expired = next(one for one in lines if one["what"] == "expired")
+    assert expired["detail"] == {
+        "first_hour": HOURS[0],
+        "last_hour": HOURS[2],
+        "chunks": 2,
+        "messages": 20,
+        "bytes": done["bytes"],
+    }
+    changed = next(one for one in lines if one["what"] == "changed")
+    assert changed["detail"] == {"keep_s": [0, 3600]}
+    assert all("@" in one["who"] for one in (expired, changed))
+    assert [one["what"] for one in json.loads(nats3.ok("history", "logs", "--limit", "2", "-o", "json").out)] == [
+        "captured",
+        "released",
+    ]
+    assert json.loads(nats3.ok("history", "logs", "--since", "2100-01-01", "-o", "json").out) == []
+    assert "keep_s 0 -> 3,600" in nats3.ok("history", "logs").out
