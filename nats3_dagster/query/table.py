@@ -5,12 +5,14 @@ filter may take make it fail, unless it may go over gaps.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from threading import Lock
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -22,7 +24,7 @@ from nats3_dagster.archive.stored.ranged import RangedChunk
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
-from nats3_dagster.model import Archive, Chunk, Selection, SeqRange
+from nats3_dagster.model import Archive, Chunk, Selection, SeqRange, clipped
 from nats3_dagster.model.messages import selected
 from nats3_dagster.subjects import readable
 from nats3_dagster.workspace import Workspace
@@ -30,6 +32,7 @@ from nats3_dagster.workspace import Workspace
 # A chunk's columns, its hour `YYYY-MM-DD-HH:00`, and the incarnation of the stream as in the keys of chunks.
 COLUMNS: Final = pa.schema([*SCHEMA, pa.field("hour", pa.string(), False), pa.field("incarnation", pa.string(), False)])
 _OF_CHUNK = ("hour", "incarnation")
+_SEQ: Final = pa.schema([SCHEMA.field("seq")])
 # The columns whose bounds are in the footer for each row group.
 _OF_GROUP = {"seq", "time", "time_ns"}
 # Above this many subjects a chunk is pruned by its smallest and largest subject.
@@ -178,15 +181,7 @@ class ArchiveDataset(ds.Dataset):
                 return range(len(groups))
             return _possible(filter, [_bounds(g.first_seq, g.last_seq, g.first_ns, g.last_ns) for g in groups])
 
-        for chunk, batch in read_groups(
-            self._workspace,
-            chunks,
-            stored,
-            wanted,
-            seqs=self._selection.sequences,
-            times=self._selection.times,
-            count=lambda length: self._scanned.add(fetched_bytes=length),
-        ):
+        for chunk, batch in self._messages(chunks, stored, wanted):
             rows = selected(batch, self._selection.subjects, subjects)
             constants = {"hour": chunk.meta.hour, "incarnation": chunk.meta.incarnation.token}
             for name in _OF_CHUNK:
@@ -196,6 +191,28 @@ class ArchiveDataset(ds.Dataset):
             if filter is not None:
                 table = table.filter(filter)
             yield from table.select(columns).cast(_schema(columns)).to_batches()
+
+    def _messages(
+        self, chunks: Sequence[Chunk], stored: Sequence[str], wanted: Callable[[RangedChunk], Sequence[int]]
+    ) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
+        """The stored columns of the chunks. Of a chunk without an absent sequence the catalog knows all sequences:
+        where nothing else is needed, no object is read."""
+        only_seqs = list(stored) == ["seq"] and self._selection.times is None
+        for is_known, run in groupby(chunks, lambda chunk: only_seqs and not chunk.meta.absent):
+            if is_known:
+                for chunk in run:
+                    for seqs in clipped([chunk.meta.covers], self._selection.sequences or chunk.meta.covers):
+                        yield chunk, pa.record_batch([np.arange(seqs.first, seqs.last + 1)], schema=_SEQ)
+                continue
+            yield from read_groups(
+                self._workspace,
+                run,
+                stored,
+                wanted,
+                seqs=self._selection.sequences,
+                times=self._selection.times,
+                count=lambda length: self._scanned.add(fetched_bytes=length),
+            )
 
 
 class _Scan:

@@ -142,16 +142,13 @@ def _compact(workspace: Workspace, archive: Archive, hour: str, run_id: str | No
         compaction.mark(archive, hour, seen.revision)
         return Compacted(hour, planned.chunks, planned.chunks)
     fault_point("compact.swapped")
+    # What came into it meanwhile may be small: then another compaction is due.
+    revision = compaction.hour(archive, hour).revision
     for _ in seal_hours(workspace, archive, [hour], run_id):
         fault_point("compact.sealed")
-    _mark(workspace, archive, hour)
+    if not _plan(workspace, archive, hour).runs:
+        compaction.mark(archive, hour, revision)
     return _result(hour, planned, merged)
-
-
-def _mark(workspace: Workspace, archive: Archive, hour: str) -> None:
-    """Keep that nothing in the hour is to be merged, where that is so: what came into it meanwhile may be."""
-    row = workspace.catalog.compaction.hour(archive, hour)
-    workspace.catalog.compaction.mark(archive, hour, row.revision)
 
 
 def _result(hour: str, planned: HourPlan, merged: list[Merged]) -> Compacted:
@@ -171,6 +168,8 @@ def _result(hour: str, planned: HourPlan, merged: list[Merged]) -> Compacted:
 def _not_compacted(archive: Archive, failed: list[tuple[str, Nats3Error]]) -> Nats3Error:
     """The first error, with each hour that failed."""
     hour, first = failed[0]
+    if len(failed) == 1 and isinstance(first, OperatorError):
+        return first  # it names the hour
     if len(failed) == 1:
         what = f"Hour {hour} of archive {archive.name} was not compacted: {first.what}"
     else:
