@@ -56,7 +56,7 @@ class RemovedMessages(Document):
 
     @classmethod
     def of(cls, part: "Removed") -> Self:
-        return cls(reason=part.reason, replay_id=part.replay_id, messages=part.messages, is_exact=part.is_exact)
+        return cls.by_name(part)
 
 
 class MessagePage(Document):

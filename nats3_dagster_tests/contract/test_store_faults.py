@@ -229,6 +229,7 @@ def test_an_etag_that_is_no_md5_is_not_taken_for_damage(s3: StoreOptions, bucket
         (507, "", "is full"),
         (501, "<Error><Code>NotImplemented</Code></Error>", "does not know create-only PUT"),
         (403, "<Error><Code>AccessDenied</Code></Error>", "s3:PutObject"),
+        (403, "<Error><Code>InvalidObjectState</Code></Error>", "was moved to cold storage"),
         (403, "<Error><Code>RequestTimeTooSkewed</Code></Error>", "clock"),
         (400, "<Error><Code>ExpiredToken</Code></Error>", "expired"),
         (301, "<Error><Code>PermanentRedirect</Code></Error>", "AWS_REGION"),

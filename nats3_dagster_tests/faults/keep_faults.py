@@ -14,6 +14,7 @@ STEPS = ("expire.retired", "expire.before_commit", "expire.committed", "seal.obj
 _SWEEP = ("delete.claimed", "delete.deleted", "delete.finished")
 # The only true reason.
 _REASON = "expired_by_policy"
+_LIES = frozenset({"deleted", "expired", "missing", "retired", "superseded", "ttl"})
 _REASONS = """
 select distinct g.reason from nats3.gap g join nats3.archive a on a.id = g.archive_id
 where a.name = %s and a.deleted_at is null"""
@@ -48,7 +49,7 @@ class Promised:
         """`is_done`: after an expiry that succeeded, so that what must go is gone."""
         trial, truth = self.trial, self.trial.truth
         may_go = self.ended_before(time.time_ns()) - self.held
-        truth.taken = {key: {"deleted", "expired", "missing", "retired", "superseded", "ttl"} for key in may_go}
+        truth.taken = dict.fromkeys(may_go, _LIES)
         archived = trial.archived()
         trial.blame(judge.judge_archive(archived, truth))
         if is_done:

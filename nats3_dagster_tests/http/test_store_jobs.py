@@ -93,6 +93,21 @@ def test_the_life_of_a_job_for_a_client_of_the_peer(
     assert paused["updated"] > job["updated"]
     assert workspace.catalog.archives.get("job_1").paused
     assert client.post("/store/job/resume", params=one).json()["status"] == "Running"
+    lines = client.get("/api/v1/store/job/history", params=one).json()
+    assert [(line["what"], line["detail"]) for line in lines] == [
+        ("changed", {"paused": [True, False]}),
+        ("changed", {"paused": [False, True]}),
+        ("created", {}),
+    ]
+    assert client.get("/store/job/history", params=one | {"limit": 1}).json() == lines[:1]
+    assert client.get("/store/job/history", params=one | {"since": "2100-01-01"}).json() == []
+    assert "not a time" in problem(client.get("/store/job/history", params=one | {"since": "x"}), 422)["detail"]
+    archive = workspace.catalog.archives.get("job_1")
+    workspace.catalog.holds.create(archive, "case", "court order", hours=("2026-11-21-07:00", None))
+    (hold,) = client.get("/store/job/holds", params=one).json()
+    assert (hold["name"], hold["first_hour"], hold["last_hour"]) == ("case", "2026-11-21-07:00", None)
+    problem(client.delete("/store/job", params=one), 409)
+    workspace.catalog.holds.release(archive, "case")
     assert [j["id"] for j in client.get("/store/jobs").json()] == [job["id"]]
     # The peer's client gets one job so.
     assert client.get("/store/jobs", params=one).json()["id"] == job["id"]
@@ -226,6 +241,8 @@ def test_an_id_of_no_job(client: TestClient) -> None:
         ("POST", "/store/job/pause"),
         ("POST", "/store/job/resume"),
         ("GET", "/store/job/lag"),
+        ("GET", "/store/job/history"),
+        ("GET", "/store/job/holds"),
         ("GET", "/store/jobs"),
         ("GET", "/chunks"),
     ]

@@ -37,6 +37,7 @@ _AGE = """
 update nats3.chunk set deleted_at = deleted_at - interval '2 days', committed_at = committed_at - interval '2 days';
 update nats3.replay set finished_at = finished_at - interval '2 days', created_at = created_at - interval '2 days';
 update nats3.removal set removed_at = removed_at - interval '2 days';
+update nats3.event set happened_at = happened_at - interval '2 days';
 update nats3.gap set recorded_at = recorded_at - interval '2 days', newest_at = newest_at - interval '2 days'"""
 
 

@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import unquote
 
 import psycopg
 import pytest
@@ -15,10 +16,12 @@ from nats3_dagster.archive.stored.removal import Swept, sweep, sweepable
 from nats3_dagster.errors import Conflict, StoreError
 from nats3_dagster.model import Archive, ChunkMeta
 from nats3_dagster.objects import Bucket
+from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR, chunk, spec, state
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.recovery import HOURS, new_archive, put
+from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
 from nats3_dagster_tests.support.waiting import eventually
 
 BODY = b"x" * 10
@@ -223,3 +226,34 @@ def test_an_orphan_goes_once_it_is_old_and_the_archive_does_not_need_it(
     # A capture that had put it and comes to its commit is refused, and captures again.
     with pytest.raises(Conflict, match="was removed from the store while this ran"):
         workspace.catalog.chunks.commit(archive, [needless], begun=archive.created_at)
+
+
+def test_objects_that_the_store_does_not_let_go_stay_and_do_not_stop_the_others(
+    workspace: Workspace,
+    logs: Archive,
+    metas: list[ChunkMeta],
+    bucket: str,
+    s3_client: Any,
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with a retention policy of the bucket."""
+    retire(workspace, logs, *metas[:3])
+    age(postgres_url)
+    locked = metas[0].key
+
+    def lock(request: Handler) -> None:
+        if unquote(request.path).split("?")[0].endswith(locked):
+            request.reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
+        else:
+            request.reply(*request.forward())
+
+    with S3Proxy(str(workspace.settings.store.endpoint)) as proxy:
+        proxy.break_at(lock, ("DELETE",), times=1_000)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+        with Workspace(Settings.load()) as behind:
+            for _ in range(2):
+                with pytest.raises(StoreError, match="1 objects stay"):
+                    sweep(behind)
+                assert keys(s3_client, bucket) == {locked, metas[3].key}
+    assert sweep(workspace).objects == 1
