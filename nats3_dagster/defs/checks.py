@@ -273,7 +273,7 @@ def _loss_text(naming: Naming, archive: str, loss: "Loss") -> str:
 
 
 def _loss_metadata(loss: "Loss") -> dict[str, Any]:
-    """Returns the numbers that the level is made from. Postgres compresses the event, as it is larger than 2 KB with them."""
+    """Returns the numbers that the level is made from. With them the event is above 2 KB, so Postgres compresses it."""
     late_s, error_s = (None, None) if loss.max_age_s is None else late_after_s(loss.max_age_s)
     return {
         "used": round(loss.used, 3),
