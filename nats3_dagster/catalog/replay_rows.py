@@ -54,7 +54,7 @@ class MergedRow(ChunkRow):
 
 @dataclass(slots=True, kw_only=True)
 class WholeRow:
-    """A chunk of which a replay published everything."""
+    """A chunk whose messages a replay has published, all of them."""
 
     chunk_id: int
     hour: str

@@ -75,8 +75,8 @@ def sealed_hours(
 
 
 def plan(workspace: Workspace, archive: Archive, hour: str) -> HourPlan:
-    """The compaction of an hour, by the catalog alone. Raises OperatorError for an hour that is not sealed, or of which
-    chunks were deleted after a replay."""
+    """The compaction of an hour, by the catalog alone. Raises OperatorError for an hour that is not sealed, or that
+    lost chunks to a replay, which deleted them."""
     row = workspace.catalog.compaction.hour(archive, hour)
     if not row.is_sealed:
         raise OperatorError(

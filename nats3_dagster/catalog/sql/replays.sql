@@ -264,7 +264,7 @@ select pg_notify('nats3_pause', :replay);
 -- The chunks that a compaction merged into this one and that begin after a sequence, in the order of the stream.
 select c.* from nats3.merged_chunk m join nats3.chunk_view c on c.id = m.chunk_id
 where m.into_id = :chunk and lower(c.seqs) > :after
-  -- Of a chunk that was merged twice, its parts and not itself.
+  -- Parts of a chunk that was merged twice stand in its place.
   and not exists (
       select from nats3.merged_chunk o join nats3.chunk k on k.id = o.chunk_id
       where o.into_id = m.into_id and o.chunk_id <> m.chunk_id and k.seqs <@ c.seqs)
