@@ -1,11 +1,15 @@
 """`nats3 store expire`, `nats3 hold` and `nats3 history` on a real catalog and store."""
 
 import json
+import re
 from datetime import UTC, datetime
+from typing import get_args
 
+import psycopg
 import pytest
 
 from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.documents.keeping import What
 from nats3_dagster.model import Archive, CaptureEnd
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -21,6 +25,14 @@ def logs(workspace: Workspace, bucket: str) -> Archive:
     workspace.catalog.chunks.commit(archive, metas)
     assert len(list(seal_hours(workspace, archive, HOURS))) == 3
     return archive
+
+
+def test_each_event_of_the_catalog_has_a_name_in_the_document(postgres_url: str) -> None:
+    """An event that the document does not know would end the whole history."""
+    query = "select pg_get_constraintdef(oid) from pg_constraint where conname = 'event_what_check'"
+    with psycopg.connect(postgres_url) as connection:
+        ((check,),) = connection.execute(query).fetchall()
+    assert {*re.findall(r"'(\w+)'::text", check)} | {"captured", "sealed", "replayed"} == {*get_args(What)}
 
 
 def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Archive) -> None:
