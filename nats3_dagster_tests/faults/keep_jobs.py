@@ -1,6 +1,5 @@
 """What the processes of keep_faults do: expiries, holds, repairs, adoptions, and catalogs that are made again."""
 
-
 from nats3_dagster.archive.keep import holds, retention
 from nats3_dagster.archive.proof import unlisted
 from nats3_dagster.archive.recovery import moving
