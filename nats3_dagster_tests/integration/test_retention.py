@@ -9,11 +9,13 @@ import psycopg
 import pytest
 
 from nats3_dagster.archive.keep import retention
+from nats3_dagster.archive.keep.compaction import compact_hours
 from nats3_dagster.archive.keep.holds import place, release
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.proof.unlisted import adopt_unlisted
+from nats3_dagster.archive.read.history import history
 from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored.removal import remove_objects, sweep
@@ -235,3 +237,33 @@ def test_a_rebuild_keeps_holds_and_brings_nothing_back(
     (hold,) = other_catalog.catalog.holds.all(archive)
     assert (hold.name, hold.reason, hold.first_seq) == ("case", "court order", 16)
     assert adopt_unlisted(other_catalog, archive) == 0
+
+
+def test_a_held_hour_is_compacted_and_expires_once_it_is_released(
+    workspace: Workspace, logs: Archive, postgres_url: str, s3_client: Any, bucket: str
+) -> None:
+    place(workspace, "logs", "case", Selection(hours=(HOURS[1],)), "court order")
+    (done,) = compact_hours(workspace, logs, [HOURS[1]])
+    assert (done.before, done.after) == (2, 1)
+    archive = keep_since(workspace, HOURS[2])
+    assert retention.expire(workspace, "logs").hours == 1
+    assert live(workspace, archive) == [(HOURS[1], 11), (HOURS[2], 21)]
+    age(postgres_url)
+    sweep(workspace)
+    # The hold covers the objects from before the compaction as well.
+    assert len(stored(s3_client, bucket)) == 4
+    release(workspace, "logs", "case")
+    sweep(workspace)
+    assert len(stored(s3_client, bucket)) == 2
+    assert retention.expire(workspace, "logs").hours == 1
+    age(postgres_url)
+    sweep(workspace)
+    assert len(stored(s3_client, bucket)) == 1
+    told = [one.happening.what for one in history(workspace, "logs")]
+    assert [what for what in reversed(told) if what in ("held", "compacted", "expired", "released")] == [
+        "held",
+        "compacted",
+        "expired",
+        "released",
+        "expired",
+    ]
