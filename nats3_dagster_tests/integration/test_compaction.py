@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from nats3_dagster import fault_points
@@ -19,6 +20,7 @@ from nats3_dagster.archive.read.points import by_sequence
 from nats3_dagster.archive.read.subjects import last_of, next_of
 from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored import folder
+from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import ChunkError, Conflict, OperatorError
 from nats3_dagster.model import Archive, Gap, Selection, SeqRange, StreamState
@@ -380,3 +382,30 @@ def test_the_policy_says_which_hours_are_due(workspace: Workspace, bucket: str) 
     assert due_hours(workspace, archive) == ()
     seal(workspace, archive)
     assert due_hours(workspace, archive) == (HOUR,)
+
+
+def _fewer(batch: Any) -> Any:
+    return batch.slice(0, batch.num_rows - 1)
+
+
+def _others(batch: Any) -> Any:
+    """Another payload of the same size in the first message."""
+    at = batch.schema.get_field_index("data")
+    return batch.set_column(at, batch.schema.field(at), pa.array([b"?" * len(v) for v in batch.column(at).to_pylist()]))
+
+
+@pytest.mark.parametrize("wrong", [_fewer, _others])
+def test_what_is_not_equal_is_not_committed(
+    workspace: Workspace, logs: Archive, monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Any], Any]
+) -> None:
+    """A defect of the writer, which its own counts do not show."""
+    small(workspace, logs)
+    before = what_is_held(workspace, logs)
+    real = ChunkWriter.write
+    with monkeypatch.context() as patch:
+        patch.setattr(ChunkWriter, "write", lambda self, batch: real(self, wrong(batch)))
+        with pytest.raises(ChunkError, match=r"could not be merged: rows.* would differ"):
+            compact(workspace, logs)
+    assert what_is_held(workspace, logs) == before
+    objects = [key for key, _ in workspace.bucket(logs.spec.bucket).list("of/logs/archive=logs")]
+    assert sum(key.endswith(".parquet") for key in objects) == 6
