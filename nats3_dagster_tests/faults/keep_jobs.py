@@ -1,7 +1,5 @@
 """What the processes of keep_faults do: expiries, holds, repairs, adoptions, and catalogs that are made again."""
 
-from pathlib import Path
-
 from nats3_dagster.archive.keep import holds, retention
 from nats3_dagster.archive.proof import unlisted
 from nats3_dagster.archive.recovery import moving
@@ -50,9 +48,9 @@ def rebuild(bucket: str, prefix: str) -> int:
 
 def dump(path: str) -> int:
     """As `nats3 catalog dump`; the rows."""
-    return sum(moving.dump(Settings.load(), Path(path)).rows.values())
+    return sum(moving.dump(Settings.load(), path).rows.values())
 
 
 def load(path: str) -> int:
     """As `nats3 catalog load`; the rows."""
-    return sum(moving.load(Settings.load(), Path(path)).rows.values())
+    return sum(moving.load(Settings.load(), path).rows.values())
