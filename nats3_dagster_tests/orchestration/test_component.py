@@ -102,6 +102,7 @@ def test_dg_loads_the_example(dg: Dg) -> None:
         "acme_replay",
         "acme_resume_replay",
         "acme_checks",
+        "acme_compact",
         "acme_retention",
     }
     # Loading created nothing.

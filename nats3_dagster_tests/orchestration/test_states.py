@@ -35,7 +35,12 @@ def says(instance: DagsterInstance, state: str) -> tuple[str, str, dict[str, str
         .execute_in_process(instance=instance, run_config={"ops": {f"{state}__checks": {"config": {"sample": 0}}}})
     )
     evaluations = checked.get_asset_check_evaluations()
-    assert {one.check_name for one in evaluations} == {"no_gaps", "chunks_intact", "capture_keeps_up"}
+    assert {one.check_name for one in evaluations} == {
+        "no_gaps",
+        "chunks_intact",
+        "capture_keeps_up",
+        "kept_as_promised",
+    }
     key, graph = AssetKey([state, "chunks"]), load().resolve_asset_graph()
     node: Any = graph.get(key)
 
