@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from nats3_dagster.archive.keep import retention
+from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import sweepable
 from nats3_dagster.errors import CatalogError, TargetError
@@ -82,6 +84,17 @@ def test_a_sweep_leaves_what_a_running_replay_reads(workspace: Workspace, logs: 
     attempt.record(workspace, started.job, results, None)
     assert arrived(wire) == list(range(1, 31))
     assert sweepable(workspace).objects == 7
+
+
+def test_an_expiry_leaves_what_a_replay_is_to_publish(workspace: Workspace, logs: Archive, wire: Wire) -> None:
+    small(workspace, logs)
+    replay, _ = begin(workspace, SPEC)
+    compact(workspace, logs)
+    change(workspace, "logs", {"keep_s": 3600})
+    assert retention.expire(workspace, "logs").chunks == 0
+    assert driven(workspace, replay.id).state == "succeeded"
+    assert arrived(wire) == list(range(1, 31))
+    assert retention.expire(workspace, "logs").chunks == 1
 
 
 def test_what_is_merged_twice_is_found(workspace: Workspace, logs: Archive, wire: Wire) -> None:

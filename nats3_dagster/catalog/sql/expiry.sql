@@ -1,7 +1,7 @@
 -- name: expired_chunks(archive, end_hour, keep_bytes, limit_to)
 -- The chunks that the archive does not keep any longer, of a number of hours at most, the oldest first: of sealed hours
 -- before end_hour; and of the oldest sealed hours while more than keep_bytes are stored (null: any number), holds not counted. Not
--- those that a hold covers, nor those that a replay has yet to publish which runs.
+-- those that a hold covers, nor those that a running replay has yet to publish, also where a compaction merged them.
 with excess as (
     select sum(v.stored_bytes) - :keep_bytes::bigint - (
         select coalesce(sum(c.stored_bytes), 0) from nats3.chunk c
@@ -25,7 +25,8 @@ free as (
           and not nats3.is_held(c.archive_id, c.hour, c.seqs)
           and not exists (
               select from nats3.replay_chunk p join nats3.replay r on r.id = p.replay_id
-              where p.chunk_id = c.id and p.state = 'pending' and r.state in ('planned', 'running') and r.deleted_at is null
+              where p.chunk_id in (select c.id union all select m.chunk_id from nats3.merged_chunk m where m.into_id = c.id)
+                and p.state = 'pending' and r.state in ('planned', 'running') and r.deleted_at is null
                 and not nats3.is_lost(r))
     ) o
     where o.ids is not null
