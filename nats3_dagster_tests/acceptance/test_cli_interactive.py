@@ -94,7 +94,7 @@ def test_an_archive_is_created_by_answers(nats3: Command, settings: Settings, wi
         terminal.answer("This creates an archive. Go on?", "y\n")
         status, out = terminal.end()
     assert status == 0, terminal.shown
-    assert out.lstrip(" ").startswith("archive       job_1\n")  # and no question
+    assert out.lstrip(" ").startswith("archive        job_1\n")  # and no question
     made = nats3.ok("store", "get", "job-1", "-o", "json").json
     assert (made["stream"], made["subjects"], made["prefix"], made["max_age_s"]) == ("EV", ["ev.a"], None, 5)
     with screen("store", "delete", "--interactive") as terminal:
