@@ -47,7 +47,7 @@ class Driver:
 
     def wait_alone(self) -> None:
         """Until all that it started has ended."""
-        wait_for(lambda: not self.children(), 5)
+        wait_for(lambda: not self.children(), 30)
 
     def end(self, number: int) -> tuple[int, str]:
         """Signal it; its exit status and what it has written on standard error, but the progress of a slow machine."""
