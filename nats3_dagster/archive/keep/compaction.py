@@ -142,13 +142,13 @@ def _compact(workspace: Workspace, archive: Archive, hour: str, run_id: str | No
         compaction.mark(archive, hour, seen.revision)
         return Compacted(hour, planned.chunks, planned.chunks)
     fault_point("compact.swapped")
-    # What came into it meanwhile may be small: then another compaction is due.
-    revision = compaction.hour(archive, hour).revision
+    result, row = _result(hour, planned, merged), compaction.hour(archive, hour)
     for _ in seal_hours(workspace, archive, [hour], run_id):
         fault_point("compact.sealed")
-    if not _plan(workspace, archive, hour).runs:
-        compaction.mark(archive, hour, revision)
-    return _result(hour, planned, merged)
+    # What came into it meanwhile may be small: then another compaction is due.
+    if row.chunks == result.after:
+        compaction.mark(archive, hour, row.revision)
+    return result
 
 
 def _result(hour: str, planned: HourPlan, merged: list[Merged]) -> Compacted:
