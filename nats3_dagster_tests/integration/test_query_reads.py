@@ -46,9 +46,9 @@ def fetched(workspace: Workspace, sql: str) -> tuple[list[tuple[Any, ...]], int]
 @pytest.mark.parametrize(
     ("sql", "row", "least", "most"),
     [
-        ("SELECT count(*) FROM logs", (400,), 0, 0),
-        ("SELECT max(seq) FROM logs WHERE seq <= 350", (350,), 0, 0),
-        ("SELECT count(*), max(hour) FROM logs", (400, hour_of(T0 + SECOND)), 0, 0),
+        ("SELECT count(*) FROM logs", (400,), -TAIL_BYTES, -TAIL_BYTES),
+        ("SELECT max(seq) FROM logs WHERE seq <= 350", (350,), -TAIL_BYTES, -TAIL_BYTES),
+        ("SELECT count(*), max(hour) FROM logs", (400, hour_of(T0 + SECOND)), -TAIL_BYTES, -TAIL_BYTES),
         ("SELECT max(subject) FROM logs", ("logs.2",), 100, 20_000),
         ("SELECT max(time_ns) FROM logs WHERE time < '2099-01-01'", (T0 + 400 * SECOND,), 100, 20_000),
         ("SELECT sum(octet_length(data)) FROM logs WHERE seq BETWEEN 101 AND 200", (200_000,), 200_000, 210_000),
@@ -183,7 +183,7 @@ def test_a_damaged_page_that_is_read_names_the_chunk(
     data = data[: len(data) - 1000]
     s3_client.put_object(Bucket=bucket, Key=key, Body=bytes(data))
     workspace._footers = FooterCache()
-    assert key in refused(workspace, "SELECT count(*) FROM logs").what
+    assert key in refused(workspace, "SELECT count(subject) FROM logs").what
 
 
 def test_a_chunk_that_retention_removes_meanwhile_is_said(
