@@ -14,7 +14,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.taking import INTEREST, content, covered, durable, gaps, left, make, numbers, run
 from nats3_dagster_tests.support.wire import Wire
 
-LATER = (datetime.now(UTC) + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
+LATER = (datetime.now(UTC) + timedelta(days=1)).isoformat().replace("+00:00", "Z")
 PUSH = {"deliver_subject": "push.here"}
 # What cannot be: its reason.
 UNFIT: dict[str, tuple[dict[str, Any], str]] = {

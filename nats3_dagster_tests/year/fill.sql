@@ -48,8 +48,10 @@ values (:archive, :incarnation, int8range(:first_seq, :last_seq, '[]'), 'unselec
 -- name: fill_archives(archives, archive)
 -- More archives like one, each with an incarnation of its own coverage.
 with made as (
-    insert into nats3.archive (name, stream, bucket, prefix, subjects, mode, max_messages, max_bytes, max_age_s, zstd_level)
-    select a.name || '_' || n, stream, bucket, prefix, subjects, mode, max_messages, max_bytes, max_age_s, zstd_level
+    insert into nats3.archive (name, stream, bucket, prefix, subjects, mode, max_messages, max_bytes, max_age_s, zstd_level,
+                              compact_after_s, compact_below)
+    select a.name || '_' || n, stream, bucket, prefix, subjects, mode, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s,
+           compact_below
     from nats3.archive a cross join generate_series(1, :archives - 1) n where a.id = :archive
     returning id
 )
