@@ -91,7 +91,7 @@ def spark_master(cluster_folder: Path) -> Iterator[str]:
             process.wait(20)
 
 
-@pytest.mark.timeout(170)
+@pytest.mark.timeout(300)
 def test_capture_and_republish_on_a_standalone_cluster(
     settings: Settings, nats: NatsServer, bucket: str, spark_master: str
 ) -> None:

@@ -204,6 +204,7 @@ def platform(settings: Settings, bucket: str, instance: DagsterInstance) -> Iter
     yield made
 
 
+@pytest.mark.timeout(480)  # a limit that is met within a run of Dagster is only a failed run
 def test_a_day_of_hours(spark_with_settings: Any, settings: Settings, bucket: str, kept: DagsterInstance) -> None:
     with platform(settings, bucket, kept) as day:
         conditions = ("in_pandas", "in_polars", "in_arrow")
