@@ -74,6 +74,12 @@ class Expiry:
         assert row is not None
         return row
 
+    def due_archives(self) -> list[str]:
+        """The names of the archives that do not keep all, or have hours as `unsealed` finds them: one question for
+        all of them."""
+        with self._session.reading() as sql:
+            return sql.values(str, "archives_to_expire")
+
     def unsealed(self, archive: Archive, limit: int) -> list[str]:
         """Hours that have expired messages and were not sealed since."""
         with self._session.reading() as sql:

@@ -103,6 +103,20 @@ def test_hours_expire_once_they_are_not_kept(workspace: Workspace, logs: Archive
     assert retention.promise(workspace, archive, 0).is_kept
 
 
+def test_a_tick_looks_at_archives_that_have_something_to_expire_or_to_seal(workspace: Workspace, logs: Archive) -> None:
+    assert list(retention.expire_each(workspace)) == []
+    archive = keep_since(workspace, HOURS[1])
+    assert [(one.archive, one.hours) for one in retention.expire_each(workspace)] == [("logs", 1)]
+    # A process that dies before the seal, and an archive that keeps all again.
+    archive = keep_since(workspace, HOURS[2])
+    assert len(workspace.catalog.expiry.expire(archive, HOURS[2], None, 10)) == 1
+    archive = keep(workspace)
+    assert workspace.catalog.expiry.unsealed(archive, 10) == [HOURS[1]]
+    assert [(one.archive, one.hours, one.problem) for one in retention.expire_each(workspace)] == [("logs", 0, None)]
+    assert workspace.catalog.expiry.unsealed(archive, 10) == []
+    assert list(retention.expire_each(workspace)) == []
+
+
 def test_a_read_and_a_plan_say_what_expired(workspace: Workspace, logs: Archive) -> None:
     archive = keep_since(workspace, HOURS[1])
     retention.expire(workspace, "logs")

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from nats3_dagster.archive.keep.merge import Merged, merge
 from nats3_dagster.archive.keep.runs import Run, runs_of
-from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.archive.proof.seal import failed_hours, seal_hours
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError
@@ -27,6 +27,8 @@ class HourPlan:
     """The chunks of an hour that a compaction would merge."""
 
     hour: str
+    # That of the archive with which the hour last changed.
+    revision: int
     # The hour's live chunks.
     chunks: int
     runs: tuple[Run, ...]
@@ -89,7 +91,8 @@ def plan(workspace: Workspace, archive: Archive, hour: str) -> HourPlan:
             "others",
             "Leave it as it is",
         )
-    return _plan(workspace, archive, hour)
+    chunks = workspace.catalog.chunks.select(archive, hours=[hour], with_deleted=True, with_minutes=False)
+    return HourPlan(hour, row.revision, len(chunks), tuple(runs_of(chunks, archive.spec.compact_below)))
 
 
 def compact_hours(
@@ -111,19 +114,15 @@ def compact_hours(
             if isinstance(error, CatalogError) and not isinstance(error, Conflict):
                 raise
             failed.append((hour, error))
+    if len(failed) == 1 and isinstance(failed[0][1], OperatorError):
+        raise failed[0][1]  # it names the hour
     if failed:
-        raise _not_compacted(archive, failed)
-
-
-def _plan(workspace: Workspace, archive: Archive, hour: str) -> HourPlan:
-    chunks = workspace.catalog.chunks.select(archive, hours=[hour], with_deleted=True, with_minutes=False)
-    return HourPlan(hour, len(chunks), tuple(runs_of(chunks, archive.spec.compact_below)))
+        raise failed_hours(archive, failed, "compacted")
 
 
 def _compact(workspace: Workspace, archive: Archive, hour: str, run_id: str | None) -> Compacted:
     compaction = workspace.catalog.compaction
-    begun, seen = workspace.catalog.now(), compaction.hour(archive, hour)
-    planned = plan(workspace, archive, hour)
+    begun, planned = workspace.catalog.now(), plan(workspace, archive, hour)
     fault_point("compact.planned")
     put: list[ChunkMeta] = []
     try:
@@ -139,7 +138,7 @@ def _compact(workspace: Workspace, archive: Archive, hour: str, run_id: str | No
             remove_objects(workspace, meta.bucket, [meta.key])
         raise
     if not merged:
-        compaction.mark(archive, hour, seen.revision)
+        compaction.mark(archive, hour, planned.revision)
         return Compacted(hour, planned.chunks, planned.chunks)
     fault_point("compact.swapped")
     result, row = _result(hour, planned, merged), compaction.hour(archive, hour)
@@ -163,16 +162,3 @@ def _result(hour: str, planned: HourPlan, merged: list[Merged]) -> Compacted:
         messages=sum(meta.messages for meta in new),
         new=new,
     )
-
-
-def _not_compacted(archive: Archive, failed: list[tuple[str, Nats3Error]]) -> Nats3Error:
-    """The first error, with each hour that failed."""
-    hour, first = failed[0]
-    if len(failed) == 1 and isinstance(first, OperatorError):
-        return first  # it names the hour
-    if len(failed) == 1:
-        what = f"Hour {hour} of archive {archive.name} was not compacted: {first.what}"
-    else:
-        hours = ", ".join(hour for hour, _ in failed[:5]) + (" and more" if len(failed) > 5 else "")
-        what = f"{len(failed)} hours of archive {archive.name} were not compacted: {hours}. The first: {first.what}"
-    return type(first)(what, first.hint)

@@ -96,13 +96,11 @@ def expire(
 def expire_each(workspace: Workspace, *, limit: int = TICK_HOURS, run_id: str | None = None) -> Iterator[Expired]:
     """`expire` for each archive that does not keep all, or has hours that are to be sealed again. One that fails does
     not stop the others, and has its error."""
-    for archive in workspace.catalog.archives.all():
-        if not (archive.spec.keep_s or archive.spec.keep_bytes or workspace.catalog.expiry.unsealed(archive, 1)):
-            continue
+    for name in workspace.catalog.expiry.due_archives():
         try:
-            yield expire(workspace, archive.name, limit=limit, run_id=run_id)
+            yield expire(workspace, name, limit=limit, run_id=run_id)
         except Nats3Error as error:
-            yield Expired(archive.name, problem=error)
+            yield Expired(name, problem=error)
 
 
 def seal_again(workspace: Workspace, archive: Archive, run_id: str | None = None) -> Nats3Error | None:

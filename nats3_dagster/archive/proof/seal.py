@@ -126,7 +126,7 @@ def seal_hours(
         else:
             yield seal
     if failed:
-        raise _not_sealed(archive, failed)
+        raise failed_hours(archive, failed, "sealed")
 
 
 def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: str | None = None) -> Iterator[Seal]:
@@ -206,12 +206,12 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
     return seal
 
 
-def _not_sealed(archive: Archive, failed: Sequence[tuple[str, Nats3Error]]) -> Nats3Error:
-    """The first error, with each hour that failed."""
+def failed_hours(archive: Archive, failed: Sequence[tuple[str, Nats3Error]], done: str) -> Nats3Error:
+    """The first error, with each hour that failed; `done`: what was to be done with them, as `sealed`."""
     hour, first = failed[0]
     if len(failed) == 1:
-        what = f"Hour {hour} of archive {archive.name} was not sealed: {first.what}"
+        what = f"Hour {hour} of archive {archive.name} was not {done}: {first.what}"
     else:
         hours = ", ".join(hour for hour, _ in failed[:5]) + (" and more" if len(failed) > 5 else "")
-        what = f"{len(failed)} hours of archive {archive.name} were not sealed: {hours}. The first: {first.what}"
+        what = f"{len(failed)} hours of archive {archive.name} were not {done}: {hours}. The first: {first.what}"
     return type(first)(what, first.hint)

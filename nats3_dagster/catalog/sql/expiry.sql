@@ -53,10 +53,22 @@ from (
     group by h.hour
 ) o;
 
+-- name: archives_to_expire()
+-- The names of the archives that do not keep all, or have hours with expired messages that were not sealed since.
+select a.name
+from nats3.archive a
+where a.deleted_at is null
+  and (a.keep_s > 0 or a.keep_bytes > 0
+       or exists (
+           select from nats3.gap g left join nats3.archive_hours k on k.archive_id = g.archive_id
+           where g.archive_id = a.id and nats3.is_removed(g.reason) and g.reason = 'expired_by_policy'
+             and g.first_hour is not null and not coalesce(k.sealed @> nats3.hour_number(g.first_hour), false)))
+order by a.name;
+
 -- name: unsealed_expiries(archive, limit_to)
 -- Hours that have expired messages and were not sealed since, the oldest first.
 select distinct g.first_hour
 from nats3.gap g left join nats3.archive_hours k on k.archive_id = g.archive_id
-where g.archive_id = :archive and g.reason = 'expired_by_policy' and g.first_hour is not null
+where g.archive_id = :archive and nats3.is_removed(g.reason) and g.reason = 'expired_by_policy' and g.first_hour is not null
   and not coalesce(k.sealed @> nats3.hour_number(g.first_hour), false)
 order by 1 limit :limit_to;
