@@ -67,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--versions", default=" ".join(VERSIONS), help="separated by spaces: 4.1, or 4.1.3")
     parser.add_argument("tests", nargs="*", help="instead of all tests of Spark; options of pytest too, after --")
     options = parser.parse_args(arguments)
-    tests = options.tests or [f"nats3_dagster_tests/{name}" for name in TESTS]
+    tests = options.tests
+    if not any((ROOT / word.partition("::")[0]).exists() for word in tests):  # options of pytest alone choose no tests
+        tests = [*tests, *(f"nats3_dagster_tests/{name}" for name in TESTS)]
     outcomes = [run(environment(version), tests) for version in options.versions.split()]
     print(*table(outcomes), sep="\n")
     return 1 if any(outcome.failed or not outcome.passed for outcome in outcomes) else 0

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from nats3_dagster.archive.read.frame import checked_columns
 from nats3_dagster.model import Selection
 from nats3_dagster.pipeline.session import start
+from nats3_dagster.pipeline.sources import register
 from nats3_dagster.pipeline.sources.archive_source import Nats3DataSource
 from nats3_dagster.settings import Settings
 
@@ -19,7 +20,7 @@ def archive_frame(
     cannot start."""
     names = checked_columns(columns)
     spark = SparkSession.getActiveSession() or start(settings.spark_master, settings.connect)
-    spark.dataSource.register(Nats3DataSource)
+    register(spark)
     options = {"hours": ",".join(selection.hours), "subjects": ",".join(selection.subjects)}
     return (
         spark.read.format(Nats3DataSource.name())
