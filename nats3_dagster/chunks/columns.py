@@ -19,8 +19,9 @@ FORMAT_VERSION: Final = 1
 
 # One message costs one ranged read of about this much, before compression. 32 groups make a chunk of 64 MiB.
 ROW_GROUP_BYTES: Final = 2 << 20
-# Messages of a few bytes would otherwise make groups of hundreds of thousands of rows.
-ROW_GROUP_ROWS: Final = 1 << 16
+# For messages of a few bytes. 200,000 of 28 bytes: a row group is a read of 49 KB; at 65,536 rows it was 164 KB, in an
+# object 1.2 % smaller. 62 groups make a chunk of CHUNK_MESSAGES.
+ROW_GROUP_ROWS: Final = 1 << 14
 # Where a chunk ends and the next one begins: it bounds a worker's memory, and a replay fetches about this much ahead.
 CHUNK_BYTES: Final = 64 << 20
 CHUNK_MESSAGES: Final = 1_000_000

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast, get_args
 import pyarrow.parquet as pq
 
 from nats3_dagster.chunks.columns import FORMAT_VERSION, SCHEMA
+from nats3_dagster.chunks.group_subjects import Filters, parsed, written
 from nats3_dagster.errors import ChunkError, OperatorError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Incarnation, Reason, SeqRange
@@ -26,6 +27,7 @@ _SPACE = "nats3."
 VERSION = _SPACE + "format_version"
 DIGEST = _SPACE + "digest"
 _SUBJECTS = _SPACE + "subjects"
+_GROUP_SUBJECTS = _SPACE + "row_group_subjects"
 DAMAGED = Next.OBJECT_DAMAGED()
 # The value of `absent_reason` where no sequence is absent.
 _NONE = "none"
@@ -65,6 +67,8 @@ class Footer:
     # The filters under which `absent_reason` is meant; empty where the chunk took every subject. A key only where there
     # are filters.
     subjects: tuple[str, ...] = ()
+    # Which subjects each row group may have. A key only where there are filters.
+    group_subjects: Filters = field(default=(), repr=False)
 
     @property
     def messages(self) -> int:
@@ -106,6 +110,8 @@ class Footer:
         }
         if self.subjects:
             pairs[_SUBJECTS] = json.dumps(self.subjects, separators=(",", ":"), ensure_ascii=False)
+        if self.group_subjects:
+            pairs[_GROUP_SUBJECTS] = written(self.group_subjects)
         return pairs | {DIGEST: _digest(pairs)}
 
 
@@ -157,6 +163,8 @@ def _parsed(pairs: Mapping[str, str]) -> Footer:
 
     try:
         hour_start(text("hour"))
+        groups = tuple(RowGroup(*map(int, bounds)) for bounds in json.loads(text("row_groups")))
+        filters = pairs.get(_GROUP_SUBJECTS)
         return Footer(
             archive=text("archive"),
             bucket=text("bucket"),
@@ -168,8 +176,9 @@ def _parsed(pairs: Mapping[str, str]) -> Footer:
             payload_bytes=number("payload_bytes"),
             largest_bytes=number("largest_bytes"),
             stream_config=text("stream_config"),
-            row_groups=tuple(RowGroup(*map(int, bounds)) for bounds in json.loads(text("row_groups"))),
+            row_groups=groups,
             subjects=tuple(map(str, json.loads(pairs.get(_SUBJECTS, "[]")))),
+            group_subjects=() if filters is None else parsed(filters, len(groups)),
         )
     except (KeyError, ValueError, TypeError, OperatorError) as error:
         raise ChunkError(f"The chunk's metadata cannot be read: {error}", DAMAGED) from error
@@ -195,7 +204,7 @@ def _agree(footer: Footer, pairs: Mapping[str, str]) -> None:
         raise ChunkError("The chunk's row groups do not lie in the sequences it covers", DAMAGED)
     if (footer.absent_reason is None) != (footer.messages == footer.covers.size):
         raise ChunkError("The chunk's metadata contradicts itself", DAMAGED)
-    written = footer.metadata()
-    del written[DIGEST]
-    if written != pairs:
+    again = footer.metadata()
+    del again[DIGEST]
+    if again != pairs:
         raise ChunkError("The chunk's metadata contradicts itself", DAMAGED)

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nats3_dagster.chunks.bloom import Hashes, bloom_of, hashes_of
-from nats3_dagster.chunks.footer import Footer
+from nats3_dagster.chunks.footer import DAMAGED, Footer
+from nats3_dagster.chunks.group_subjects import Filters, filter_of
 from nats3_dagster.chunks.naming import object_key
+from nats3_dagster.errors import ChunkError
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import MAX_SUBJECTS, ChunkMeta, SeqRange
 from nats3_dagster.model.numbers import Int64s
@@ -24,24 +26,27 @@ class SubjectTally:
         self._counts: dict[str, int] | None = {}
         self._hashes: list[Hashes] = []
 
-    def add(self, messages: pa.RecordBatch | pa.Table) -> None:
-        """Add the subjects of some messages, by the columns `subject` and `subject_bytes`."""
+    def add(self, messages: pa.RecordBatch | pa.Table) -> bytes | None:
+        """Add the subjects of a row group, by the columns `subject` and `subject_bytes`. Returns the filter of them;
+        None if there are too many."""
         subjects, exact = messages.column("subject"), messages.column("subject_bytes")
         if exact.null_count < len(exact):
             subjects = pc.coalesce(exact, subjects.cast(pa.binary()))
         if self._counts is None:
             # Not the distinct ones only: Arrow takes as long to find them as all of them take to hash.
-            self._hashes.append(hashes_of(subjects.cast(pa.binary()).to_pylist()))
-            return
+            hashes = hashes_of(subjects.cast(pa.binary()).to_pylist())
+            self._hashes.append(hashes)
+            return filter_of(hashes)
         pairs = pc.value_counts(subjects)
         names = pairs.field("values").to_pylist()
         if pa.types.is_binary(subjects.type):
-            names = map(decoded, names)
+            names = [*map(decoded, names)]
         for subject, count in zip(names, pairs.field("counts").to_pylist(), strict=True):
             self._counts[subject] = self._counts.get(subject, 0) + count
         if len(self._counts) > MAX_SUBJECTS:
             self._hashes.append(hashes_of(map(encoded, self._counts)))
             self._counts = None
+        return filter_of(hashes_of(map(encoded, names)))
 
     def counts(self) -> dict[str, int] | None:
         """The number of messages of each subject, as `subjects.decoded` gives it; None above MAX_SUBJECTS of them."""
@@ -62,6 +67,7 @@ class RowCounts:
     def __init__(self, footer: Footer) -> None:
         self._footer = footer
         self._subjects = SubjectTally()
+        self._group_subjects: Filters = ()
         self._gaps: list[Int64s] = []
         self._last = footer.row_groups[0].first_seq - 1
         self._minutes = np.zeros(60, np.int64)
@@ -72,12 +78,15 @@ class RowCounts:
         gap = np.diff(numbers) > 1
         self._gaps.append(np.stack([numbers[:-1][gap] + 1, numbers[1:][gap] - 1], axis=1))
         self._last = int(numbers[-1])
-        self._subjects.add(batch)
+        self._group_subjects += (self._subjects.add(batch),)
         self._minutes += by_minute(batch.column("time_ns").to_numpy(), self._footer.hour)
 
     def meta(self, sha256: str, stored_bytes: int) -> ChunkMeta:
-        """The catalog's row of the chunk, with nothing left out, after the last row group."""
+        """The catalog's row of the chunk, with nothing left out, after the last row group. Raises ChunkError if the
+        footer's filters of subjects are not those of the row groups."""
         footer = self._footer
+        if footer.group_subjects and footer.group_subjects != self._group_subjects:
+            raise ChunkError("The chunk's filters of subjects are not those of its row groups", DAMAGED)
         deleted = ranges_between(footer.covers, footer.row_groups[0].first_seq, self._last, self._gaps)
         return meta_of(
             footer,

@@ -6,7 +6,7 @@ goes out and no message is left out silently.
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from nats3_dagster.chunks.columns import SCHEMA, body_sizes, check_subjects, payload_sizes
 from nats3_dagster.chunks.footer import DAMAGED, RowGroup, read_footer
 from nats3_dagster.chunks.footer_cache import ParsedFooter
+from nats3_dagster.chunks.group_subjects import may_have_any
 from nats3_dagster.chunks.meta import COUNTED, RowCounts, meta_of
 from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError
@@ -128,6 +129,11 @@ class ChunkReader:
         index = bisect_left(self.footer.row_groups, seq, key=lambda group: group.last_seq)
         groups = self.footer.row_groups[index : index + 1]
         return index if groups and groups[0].first_seq <= seq else None
+
+    def may_have(self, index: int, subjects: Iterable[str]) -> bool | None:
+        """False if a row group has none of these subjects, as `subjects.decoded` gives them; True if it may have one;
+        None if the footer does not say."""
+        return may_have_any(self.footer.group_subjects, index, subjects)
 
     def part(self, seqs: SeqRange) -> "ChunkReader":
         """A reader of the same chunk whose batches have these sequences only."""

@@ -26,6 +26,7 @@ from nats3_dagster.chunks.columns import (
     subject_sizes,
 )
 from nats3_dagster.chunks.footer import Footer, RowGroup, canonical_json
+from nats3_dagster.chunks.group_subjects import Filters
 from nats3_dagster.chunks.meta import SubjectTally, by_minute, meta_of, ranges_between
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, Incarnation, Reason, SeqRange
@@ -89,6 +90,7 @@ class ChunkWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._groups: list[RowGroup] = []
+        self._group_subjects: Filters = ()
         self._gaps: list[Int64s] = []
         self._subjects = SubjectTally()
         self._minutes = np.zeros(60, np.int64)
@@ -157,6 +159,8 @@ class ChunkWriter:
             stream_config=self._stream_config,
             row_groups=tuple(self._groups),
             subjects=self._filters,
+            # Of one row group the catalog knows the subjects.
+            group_subjects=self._group_subjects if len(self._groups) > 1 and any(self._group_subjects) else (),
         )
         self._parquet.add_key_value_metadata(footer.metadata())
         self._parquet.close()
@@ -198,7 +202,7 @@ class ChunkWriter:
         columns = [*table.columns[:1], micros, *table.columns[1:]]
         self._parquet.write_table(pa.Table.from_arrays(columns, schema=SCHEMA), row_group_size=ROW_GROUP_ROWS)
         self._groups.append(RowGroup(len(seqs), int(seqs[0]), int(seqs[-1]), int(times.min()), int(times.max())))
-        self._subjects.add(table)
+        self._group_subjects += (self._subjects.add(table),)
         self._minutes += by_minute(times, self._hour)
         self._pending.clear()
         self._pending_rows = self._pending_bytes = 0

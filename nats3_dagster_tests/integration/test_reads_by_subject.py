@@ -14,7 +14,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import matches
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import LOGS, state
-from nats3_dagster_tests.support.points import SECOND, T0, Case, Gets, add_chunk, as_read, create, message
+from nats3_dagster_tests.support.points import SECOND, T0, Case, Gets, add_chunk, as_read, create, large, message
 from nats3_dagster_tests.support.servers.s3_proxy import S3Proxy
 
 NEXT_LIFE = Incarnation("LOGS", LOGS.created_ns + 3600 * SECOND)
@@ -139,6 +139,25 @@ def test_chunks_without_the_subject_are_not_read(case: Case, monkeypatch: pytest
     assert gets.count() == 1
     assert len(list(last_values(workspace, archive, ">"))) == 61
     assert gets.count() <= 30
+
+
+def test_row_groups_without_the_subject_are_not_read(case: Case) -> None:
+    """A chunk as a compaction makes it: 30 row groups, one of which has the rare subject and another two keys."""
+    workspace, archive, gets = case
+    rows = large(1, 30, 200_000)
+    for seq in range(1, 31):
+        rows[seq - 1]["subject"] = {3: b"rare", 9: b"key.a", 28: b"key.b"}.get(seq, b"common")
+    add_chunk(workspace, archive, rows, group_rows=1)
+    gets.count()
+    # The end of the object, and the row group.
+    assert last_of(workspace, archive, "rare") == as_read(rows[2])
+    assert gets.count() == 2
+    assert next_of(workspace, archive, "rare", 1) == as_read(rows[2])
+    assert gets.count() == 1
+    assert [m.seq for m in last_values(workspace, archive, "key.*")] == [28, 9]
+    assert gets.count() == 2
+    assert last_of(workspace, archive, "rare", T0 + 2 * SECOND) is None
+    assert gets.count() == 0
 
 
 @pytest.mark.parametrize("few", [False, True])

@@ -2,9 +2,12 @@
 
 import hashlib
 import io
+import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,8 @@ from nats3_dagster.chunks.footer import Footer, RowGroup
 from nats3_dagster.chunks.read import open_parsed, parse_footer, prove_identity
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import ChunkMeta, Incarnation, SeqRange
-from nats3_dagster.model.messages import MESSAGES
+from nats3_dagster.model.messages import MESSAGES, subject_columns
+from nats3_dagster.subjects import decoded
 
 LOGS = Incarnation("LOGS", 1_790_000_000_123_456_789)
 START = 1_794_726_000_000_000_000
@@ -233,10 +237,13 @@ def test_each_expectation_is_held(change: dict[str, Any]) -> None:
 # Files that are Parquet and not, or not yet, a chunk
 
 
-def rewritten(table: pa.Table | None = None, **changes: str | None) -> bytes:
-    """SMALL with other columns or metadata, its digest made right again: what another writer could produce."""
-    messages = pq.read_table(pa.BufferReader(SMALL)) if table is None else table
-    pairs = {key.decode(): value.decode() for key, value in pq.read_metadata(pa.BufferReader(SMALL)).metadata.items()}
+def rewritten(
+    table: pa.Table | None = None, chunk: bytes = SMALL, groups: Sequence[int] = (), **changes: str | None
+) -> bytes:
+    """A chunk with other columns or metadata, its digest made right again: what another writer could produce. `groups`:
+    the rows of its row groups, if there are several."""
+    messages = pq.read_table(pa.BufferReader(chunk)) if table is None else table
+    pairs = {key.decode(): value.decode() for key, value in pq.read_metadata(pa.BufferReader(chunk)).metadata.items()}
     for name, value in changes.items():
         pairs.pop(f"nats3.{name}", None)
         if value is not None:
@@ -246,7 +253,8 @@ def rewritten(table: pa.Table | None = None, **changes: str | None) -> bytes:
         pairs["nats3.digest"] = hashlib.sha256("".join(lines).encode()).hexdigest()
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, messages.schema, store_schema=False) as writer:
-        writer.write_table(messages)
+        for start, rows in zip(accumulate(groups, initial=0), groups or [messages.num_rows], strict=False):
+            writer.write_table(messages.slice(start, rows))
         writer.add_key_value_metadata(pairs)
     return sink.getvalue().to_pybytes()
 
@@ -289,6 +297,14 @@ def columns_but(change: Callable[[pa.Table], pa.Table]) -> pa.Table:
         (rewritten(absent_reason="maybe"), "'maybe' is no reason"),
         (rewritten(absent_reason="none"), "contradicts itself"),
         (rewritten(more="1"), "contradicts itself"),
+        (rewritten(row_group_subjects="[null,null]"), "1 row groups have 2 filters"),
+        (rewritten(row_group_subjects='[""]'), "another size"),
+        (rewritten(row_group_subjects=f'["{"A" * 44}"]'), "another size"),
+        (rewritten(row_group_subjects=f'["{"A" * 726}AA=="]'), "another size"),
+        (rewritten(row_group_subjects='["?"]'), "cannot be read"),
+        (rewritten(row_group_subjects="[1]"), "cannot be read"),
+        (rewritten(row_group_subjects="7"), "cannot be read"),
+        (rewritten(row_group_subjects="[null ]"), "contradicts itself"),
         (rewritten(columns_but(lambda t: t.drop_columns(["data"]))), "columns are not those"),
         (rewritten(columns_but(lambda t: t.append_column("x", t["seq"]))), "columns are not those"),
         (rewritten(columns_but(lambda t: t.slice(1))), "row groups that its metadata names"),
@@ -339,6 +355,50 @@ def test_the_footer_alone_rebuilds_the_catalogs_row() -> None:
     )
     written = pq.read_metadata(pa.BufferReader(SMALL)).metadata
     assert {key.encode(): value.encode() for key, value in footer.metadata().items()} == written
+
+
+def test_a_row_group_says_which_subjects_it_may_have() -> None:
+    """Three row groups: the subjects of the first, the rest with a byte that is not UTF-8, and 500 in the last."""
+    writer = ChunkWriter("logs", LOGS, "2026-11-15-07:00", "cold", "", 3, {"name": "LOGS"})
+    for first, names in (
+        (1, [b"logs.a"] * 4),
+        (5, [b"logs.b", b"logs.\xff"] * 2),
+        (9, [b"l.%d" % n for n in range(500)]),
+    ):
+        seqs = range(first, first + len(names))
+        payload = bytes((2 << 20) // len(names) - 100)
+        texts, exact = subject_columns(pa.array(names, pa.binary()))
+        nothing = pa.nulls(len(names), pa.binary())
+        columns = [seqs, [START] * len(names), texts, exact, nothing, [payload] * len(names)]
+        writer.write(pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, MESSAGES, strict=True)], MESSAGES))
+    data, meta = writer.finish(SeqRange(1, 508), "deleted")
+    reader = open_chunk(data, meta)
+    assert [group.rows for group in reader.footer.row_groups] == [4, 4, 500]
+    decoded_byte = decoded(b"logs.\xff")
+    asked = (["logs.a"], ["logs.b"], [decoded_byte], ["logs.none", "logs.b"], ["logs.none"])
+    assert [[reader.may_have(n, subjects) for n in range(3)] for subjects in asked] == [
+        [True, False, None],
+        [False, True, None],
+        [False, True, None],
+        [False, True, None],
+        [False, False, None],
+    ]
+    # A chunk of one row group has no filters, and nothing is known of it.
+    assert open_chunk(SMALL).footer.group_subjects == ()
+    assert open_chunk(SMALL).may_have(0, ["logs.none"]) is None
+    # Another writer may leave them out; wrong ones are found.
+    messages = pq.read_table(pa.BufferReader(data))
+    first, second, third = json.loads(pq.read_metadata(pa.BufferReader(data)).metadata[b"nats3.row_group_subjects"])
+    for filters, why in (
+        (None, ""),
+        ([None, second, third], "filters of subjects"),
+        ([second, first, None], "filters"),
+    ):
+        text = None if filters is None else json.dumps(filters, separators=(",", ":"))
+        other = open_chunk(rewritten(messages, data.to_pybytes(), [4, 4, 500], row_group_subjects=text))
+        assert other.may_have(0, ["logs.b"]) is (None if filters is None or not filters[0] else True)
+        with pytest.raises(ChunkError, match=why) if why else nullcontext():
+            other.verify()
 
 
 def test_a_damaged_footer_does_not_end_the_process_when_it_is_asked_for_spans() -> None:

@@ -142,8 +142,8 @@ def test_the_configuration_is_written_in_one_way() -> None:
 
 
 def test_tiny_messages_are_grouped_by_rows() -> None:
-    data, meta = write([(n, START, "a", None, b"") for n in range(1, 140_001)], SeqRange(1, 140_000))
-    assert [group.rows for group in open_chunk(data, meta).footer.row_groups] == [65_536, 65_536, 140_000 - 2 * 65_536]
+    data, meta = write([(n, START, "a", None, b"") for n in range(1, 40_001)], SeqRange(1, 40_000))
+    assert [group.rows for group in open_chunk(data, meta).footer.row_groups] == [16_384, 16_384, 40_000 - 2 * 16_384]
 
 
 def test_subjects_are_not_counted_above_the_limit() -> None:

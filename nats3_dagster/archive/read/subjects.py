@@ -18,7 +18,7 @@ from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ObjectMissing, Unknown, blaming
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Message, SeqRange
 from nats3_dagster.model.messages import MESSAGES, exact_subjects, subject_names
-from nats3_dagster.subjects import check_filter, matches
+from nats3_dagster.subjects import check_filter, is_exact, matches
 from nats3_dagster.workspace import Workspace
 
 # Enough to find a message; the other columns come when it is found.
@@ -128,15 +128,19 @@ def _scan(
 ) -> Iterator[Message]:
     """The messages of the row groups of these numbers whose subject is taken: in order the first one of each subject,
     or with `newest` from the last one on. A subject in `seen` is left out, and one that was met is put there. It ends
-    when all of `wanted` were met."""
+    when all of `wanted` were met. Row groups that have none of them are not read."""
     seen = set() if seen is None else seen
     # Where most row groups have the subject, one request for all columns saves the one for the keys.
     dense = place.messages is not None and place.messages >= len(reader.footer.row_groups)
+    names = wanted if wanted is not None or not is_exact(subject_filter) else {subject_filter}
     for index in groups:
         group = reader.footer.row_groups[index]
-        whole = dense or reader.span(index)[1] <= _SMALL_BYTES
         if at_ns is not None and group.first_ns > at_ns:
             continue
+        has = None if names is None else reader.may_have(index, names - seen)
+        if has is False:
+            continue
+        whole = has or dense or reader.span(index)[1] <= _SMALL_BYTES
         seqs = SeqRange(max(after + 1, group.first_seq), group.last_seq)
         batch = next(reader.batches(MESSAGES.names if whole else _KEYS, seqs=seqs, dictionary=True), None)
         rows = [] if batch is None else _rows(batch, subject_filter, at_ns, newest, seen)
