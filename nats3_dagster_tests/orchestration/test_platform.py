@@ -240,7 +240,7 @@ def test_a_day_of_hours(spark_with_settings: Any, settings: Settings, bucket: st
         day.tick()
         assert day.automate() == {}
 
-        # A backfill of frames in Spark that is cancelled after its first run; the rest is run later, and nothing twice.
+        # Frames in Spark: a first part of the hours, and the rest later; nothing is run twice.
         begun = len(day.runs)
         assert day.run("shop", "in_spark", day.hours[0], day.hours[7])
         done = kept.get_materialized_partitions(AssetKey("in_spark"))
