@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.errors import EngineError, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, Selection
+from nats3_dagster.query.extremes import asks_for_extremes
 from nats3_dagster.query.table import ArchiveDataset, Scanned
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -98,8 +99,12 @@ def run(
         session.execute("SET lock_configuration = true")
         tables = dict[str, ArchiveDataset]()
         with _errors(sql, tables):
-            for name, found in _archives(workspace, session, sql, given).items():
-                tables[name] = ArchiveDataset(workspace, found, selection, scanned, over_gaps=over_gaps)
+            archives = _archives(workspace, session, sql, given)
+            extremes = asks_for_extremes(session, sql)
+            for name, found in archives.items():
+                tables[name] = ArchiveDataset(
+                    workspace, found, selection, scanned, over_gaps=over_gaps, extremes=extremes
+                )
                 session.register(name, tables[name])
             columns, types = _bound(session, sql)
             session.execute(_exact(sql, types))

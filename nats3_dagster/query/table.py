@@ -12,7 +12,6 @@ from itertools import groupby
 from threading import Lock
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -24,15 +23,15 @@ from nats3_dagster.archive.stored.ranged import RangedChunk
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
-from nats3_dagster.model import Archive, Chunk, Selection, SeqRange, clipped
+from nats3_dagster.model import Archive, Chunk, Selection, SeqRange
 from nats3_dagster.model.messages import selected
+from nats3_dagster.query.known import extremes_of, sequences_of
 from nats3_dagster.subjects import readable
 from nats3_dagster.workspace import Workspace
 
 # A chunk's columns, its hour `YYYY-MM-DD-HH:00`, and the incarnation of the stream as in the keys of chunks.
 COLUMNS: Final = pa.schema([*SCHEMA, pa.field("hour", pa.string(), False), pa.field("incarnation", pa.string(), False)])
 _OF_CHUNK = ("hour", "incarnation")
-_SEQ: Final = pa.schema([SCHEMA.field("seq")])
 # The columns whose bounds are in the footer for each row group.
 _OF_GROUP = {"seq", "time", "time_ns"}
 # Above this many subjects a chunk is pruned by its smallest and largest subject.
@@ -63,14 +62,23 @@ class ArchiveDataset(ds.Dataset):
     """A dataset whose scans DuckDB asks for with columns and a filter. pyarrow itself cannot scan it."""
 
     def __init__(
-        self, workspace: Workspace, archive: Archive, selection: Selection, scanned: Scanned, *, over_gaps: bool
+        self,
+        workspace: Workspace,
+        archive: Archive,
+        selection: Selection,
+        scanned: Scanned,
+        *,
+        over_gaps: bool,
+        extremes: bool = False,
     ) -> None:
+        """`extremes`: the statement asks for nothing but the smallest and largest values of columns."""
         # Not the initializer of Dataset, which makes a dataset of C++.
         self._workspace = workspace
         self._archive = archive
         self._selection = selection
         self._scanned = scanned
         self._over_gaps = over_gaps
+        self._extremes = extremes
         # What the last scan failed of: DuckDB gives its text only.
         self.failure: Exception | None = None
 
@@ -181,7 +189,8 @@ class ArchiveDataset(ds.Dataset):
                 return range(len(groups))
             return _possible(filter, [_bounds(g.first_seq, g.last_seq, g.first_ns, g.last_ns) for g in groups])
 
-        for chunk, batch in self._messages(chunks, stored, wanted):
+        extremes = self._extremes and filter is None
+        for chunk, batch in self._messages(chunks, stored, wanted, extremes=extremes):
             rows = selected(batch, self._selection.subjects, subjects)
             constants = {"hour": chunk.meta.hour, "incarnation": chunk.meta.incarnation.token}
             for name in _OF_CHUNK:
@@ -193,20 +202,25 @@ class ArchiveDataset(ds.Dataset):
             yield from table.select(columns).cast(_schema(columns)).to_batches()
 
     def _messages(
-        self, chunks: Sequence[Chunk], stored: Sequence[str], wanted: Callable[[RangedChunk], Sequence[int]]
+        self,
+        chunks: Sequence[Chunk],
+        stored: Sequence[str],
+        wanted: Callable[[RangedChunk], Sequence[int]],
+        *,
+        extremes: bool,
     ) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
-        """The stored columns of the chunks. Of a chunk without an absent sequence the catalog knows all sequences:
-        where nothing else is needed, no object is read."""
-        only_seqs = list(stored) == ["seq"] and self._selection.times is None
-        for is_known, run in groupby(chunks, lambda chunk: only_seqs and not chunk.meta.absent):
+        """The stored columns of the chunks; with `extremes` perhaps only the smallest and largest values.
+
+        No object is read for what the catalog knows."""
+        known = extremes_of if extremes else sequences_of
+        answers = ((chunk, known(chunk, stored, self._selection)) for chunk in chunks)
+        for is_known, run in groupby(answers, lambda answer: answer[1] is not None):
             if is_known:
-                for chunk in run:
-                    for seqs in clipped([chunk.meta.covers], self._selection.sequences or chunk.meta.covers):
-                        yield chunk, pa.record_batch([np.arange(seqs.first, seqs.last + 1)], schema=_SEQ)
+                yield from ((chunk, batch) for chunk, batch in run if batch is not None)
                 continue
             yield from read_groups(
                 self._workspace,
-                run,
+                (chunk for chunk, _ in run),
                 stored,
                 wanted,
                 seqs=self._selection.sequences,

@@ -49,6 +49,16 @@ def fetched(workspace: Workspace, sql: str) -> tuple[list[tuple[Any, ...]], int]
         ("SELECT count(*) FROM logs", (400,), -TAIL_BYTES, -TAIL_BYTES),
         ("SELECT max(seq) FROM logs WHERE seq <= 350", (350,), -TAIL_BYTES, -TAIL_BYTES),
         ("SELECT count(*), max(hour) FROM logs", (400, hour_of(T0 + SECOND)), -TAIL_BYTES, -TAIL_BYTES),
+        (
+            "SELECT max(time_ns), min(logs.TIME_NS) FROM logs",
+            (T0 + 400 * SECOND, T0 + SECOND),
+            -TAIL_BYTES,
+            -TAIL_BYTES,
+        ),
+        ("SELECT max(epoch_us(time)), min(time_ns) FROM logs", ((T0 + 400 * SECOND) // 1000, T0 + SECOND), 100, 20_000),
+        ("SELECT count(time_ns), max(time_ns) FROM logs", (400, T0 + 400 * SECOND), 100, 20_000),
+        ("SELECT max(time_ns) FILTER (seq < 9) FROM logs", (T0 + 8 * SECOND,), 100, 20_000),
+        ("SELECT max(time_ns) FROM (SELECT time_ns FROM logs LIMIT 9)", (T0 + 9 * SECOND,), 100, 20_000),
         ("SELECT max(subject) FROM logs", ("logs.2",), 100, 20_000),
         ("SELECT max(time_ns) FROM logs WHERE time < '2099-01-01'", (T0 + 400 * SECOND,), 100, 20_000),
         ("SELECT sum(octet_length(data)) FROM logs WHERE seq BETWEEN 101 AND 200", (200_000,), 200_000, 210_000),
@@ -64,6 +74,25 @@ def test_only_the_columns_and_row_groups_of_the_statement_are_fetched(
     rows, taken = fetched(workspace, sql)
     assert rows == [row]
     assert least <= taken <= most
+
+
+@pytest.mark.parametrize("sequences", [None, "150-750"])
+def test_extremes_of_times_are_those_of_the_messages(workspace: Workspace, bucket: str, sequences: str | None) -> None:
+    archive = create(workspace, bucket)
+    noise = random.Random(7)
+    times = [T0 + noise.randrange(3000 * SECOND) for _ in range(900)]
+    for first in range(1, 900, 300):
+        rows = [message(seq, b"a", time_ns=times[seq - 1]) for seq in range(first, first + 300)]
+        add_chunk(workspace, archive, rows, group_rows=100)
+    asked = Selection.parse(sequences=sequences) if sequences else Selection()
+    taken = times[149:750] if sequences else times
+    answers = list[list[tuple[Any, ...]]]()
+    for kept in ("", " WHERE seq > 0"):  # from the catalog where it knows, and from the chunks
+        sql = "SELECT min(time_ns), max(time_ns), min(time), max(time) FROM logs" + kept
+        with engine.run(workspace, sql, asked, over_gaps=True) as result:
+            answers.append(list(result.rows))
+    assert answers[0] == answers[1]
+    assert answers[0][0][:2] == (min(taken), max(taken))
 
 
 def rows_of(workspace: Workspace, archive: Archive, noise: random.Random) -> list[dict[str, Any]]:
