@@ -38,6 +38,7 @@ demo: setup-user
 
 test: setup
 	@scripts/chromium.sh .nats3/bin || true # without one, the browser tests say so: skipped, or in CI failed
+	@scripts/pgbouncer.sh || true # as with Chromium
 	@$(RUN) $(BIN)/python -m pytest $(ARGS)
 
 test-quick: setup

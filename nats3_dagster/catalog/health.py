@@ -3,10 +3,12 @@ none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import psycopg
 
 from nats3_dagster.catalog.connection import address, open_connection
+from nats3_dagster.catalog.pooler import check_pooler
 from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.schema import installed_version
 from nats3_dagster.catalog.statements import Statements
@@ -52,6 +54,7 @@ def health(url: str) -> Health:
     where = address(url)
     with open_connection(url) as connection:
         try:
+            check_pooler(connection, partial(open_connection, url), where)
             statements = Statements(connection)
             (row,) = statements.rows(_HealthRow, "health")
             schema = installed_version(statements, where)

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from nats3_dagster.catalog.actor import actor
 from nats3_dagster.catalog.connection import Connection, address, open_connection
+from nats3_dagster.catalog.pooler import check_pooler
 from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.schema import check_version
 from nats3_dagster.catalog.statements import Statements
@@ -115,6 +117,7 @@ class Session:
         connection = open_connection(self.url)
         try:
             statements = Statements(connection)
+            check_pooler(connection, partial(open_connection, self.url), self.where)
             check_version(statements, self.where)
             statements.run("set_session")
             statements.run("set_actor", actor=actor())

@@ -4,6 +4,7 @@ Invariant: two migrators follow one another (by a lock, in migrations/sql/prepar
 transaction, and code never runs on a schema it was not written for.
 """
 
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -11,6 +12,7 @@ import psycopg
 from psycopg import errors
 
 from nats3_dagster.catalog.connection import address, open_connection
+from nats3_dagster.catalog.pooler import check_pooler
 from nats3_dagster.catalog.refusals import failed, no_version, not_migrated
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
@@ -41,6 +43,7 @@ def migrate(url: str) -> None:
             release = connection.info.server_version // 10000
             raise CatalogError(f"Postgres at {where} is release {release}", "Use 14 or newer: older has no multiranges")
         try:
+            check_pooler(connection, partial(open_connection, url), where)
             version = installed_version(Statements(connection), where)
         except psycopg.Error as error:
             raise failed(error, where) from error

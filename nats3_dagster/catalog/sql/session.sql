@@ -8,6 +8,10 @@ set lock_timeout = '60s';
 -- Says who works with the catalog on this connection.
 select set_config('nats3.actor', :actor, false);
 
+-- name: server_process()
+-- The process id of the server that runs this statement.
+select pg_backend_pid();
+
 -- name: schema_version()
 -- The newest migration that the database has.
 select version_num from nats3.alembic_version;
