@@ -10,6 +10,7 @@ from nats3_dagster.catalog.archives import Archives
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.cleaning import Cleaning
 from nats3_dagster.catalog.compaction import Compaction
+from nats3_dagster.catalog.copies import Copies
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.durables import Durables
 from nats3_dagster.catalog.expiry import Expiry
@@ -42,6 +43,7 @@ class Catalog:
         self.chunks = Chunks(session)
         self.cleaning = Cleaning(session)
         self.compaction = Compaction(session, self.chunks)
+        self.copies = Copies(session)
         self.durables = Durables(session)
         self.gaps = Gaps(session)
         self.history = History(session)

@@ -58,7 +58,7 @@ class Rebuilds:
                 row = sql.row(
                     ArchiveRow,
                     "create_rebuilt",
-                    **values | {"subjects": list(spec.subjects)},
+                    **values | {"subjects": list(spec.subjects), "copies": list(spec.copies)},
                     job_id=job_id,
                     job_name=None if job_name == spec.name else job_name,
                     paused=paused,

@@ -211,6 +211,8 @@ class ChunkRow:
     # None while the chunk is live.
     deleted_at: datetime | None
     absent_reason: Reason | None
+    # The archive's.
+    copies: list[str]
 
     def chunk(self, deleted: tuple[SeqRange, ...] | None = None, subjects: Mapping[str, int] | None = None) -> Chunk:
         incarnation = Incarnation(self.stream, self.created_ns)

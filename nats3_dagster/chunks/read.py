@@ -19,7 +19,7 @@ from nats3_dagster.chunks.footer_cache import ParsedFooter
 from nats3_dagster.chunks.group_subjects import may_have_any
 from nats3_dagster.chunks.meta import COUNTED, RowCounts, meta_of
 from nats3_dagster.chunks.sized_file import SizedFile
-from nats3_dagster.errors import ChunkError
+from nats3_dagster.errors import ChunkError, StoreError
 from nats3_dagster.model import ChunkMeta, SeqRange
 from nats3_dagster.model.messages import MESSAGES
 
@@ -37,6 +37,10 @@ _IDENTITY = (
     "first_ns",
     "last_ns",
 )
+
+
+# Given what reading a row group failed of, another reader of the same chunk; None if there is none.
+Otherwise = Callable[[StoreError], "ChunkReader | None"]
 
 
 def open_chunk(data: bytes | memoryview | pa.Buffer, expect: ChunkMeta | None = None) -> "ChunkReader":
@@ -84,13 +88,16 @@ def open_parsed(
     sha256: str,
     stored_bytes: int,
     prepare: Callable[[int, int], object] | None = None,
+    otherwise: Otherwise | None = None,
 ) -> "ChunkReader":
     """A reader that takes each row group, when it is asked for, from the places of `source` where it is. `prepare` is
-    called before with where its wanted columns begin and how many bytes they have.
+    called before with where its wanted columns begin and how many bytes they have; `otherwise` with what a row group
+    failed of, for another reader of the same chunk.
 
     `sha256` and `stored_bytes` are those of the whole object, which is not read here: the footer is proven, and each
     row group is when it is read. Raises ChunkError."""
-    return ChunkReader(source, parsed, meta_of(parsed.footer, sha256=sha256, stored_bytes=stored_bytes), prepare)
+    meta = meta_of(parsed.footer, sha256=sha256, stored_bytes=stored_bytes)
+    return ChunkReader(source, parsed, meta, prepare, otherwise)
 
 
 def prove_identity(meta: ChunkMeta, expect: ChunkMeta) -> None:
@@ -113,11 +120,13 @@ class ChunkReader:
         parsed: ParsedFooter,
         meta: ChunkMeta,
         prepare: Callable[[int, int], object] | None = None,
+        otherwise: Otherwise | None = None,
     ) -> None:
         self._source = source
         self._parsed = parsed
         self._parquet = parsed.parquet
         self._prepare = prepare
+        self._otherwise = otherwise
         self._within: SeqRange | None = None
         self.footer = parsed.footer
         # Where Parquet's footer begins in the object.
@@ -137,7 +146,7 @@ class ChunkReader:
 
     def part(self, seqs: SeqRange) -> "ChunkReader":
         """A reader of the same chunk whose batches have these sequences only."""
-        reader = ChunkReader(self._source, self._parsed, self.meta, self._prepare)
+        reader = ChunkReader(self._source, self._parsed, self.meta, self._prepare, self._otherwise)
         reader._within = seqs
         return reader
 
@@ -182,14 +191,7 @@ class ChunkReader:
         names = list(columns) if columns is not None else MESSAGES.names
         wanted = {*names, "seq", *(["time_ns"] if times else [])}
         ordered = [name for name in SCHEMA.names if name in wanted]
-        with _arrow_errors():
-            file = pq.ParquetFile(
-                self._source,
-                metadata=self._parquet,
-                read_dictionary=["subject"] if dictionary else None,
-                page_checksum_verification=True,
-                pre_buffer=False,
-            )
+        read_group = self._groups(ordered, dictionary)
         for index, group in enumerate(self.footer.row_groups):
             if seqs is not None and (group.last_seq < seqs.first or group.first_seq > seqs.last):
                 continue
@@ -200,10 +202,7 @@ class ChunkReader:
             if ordered == ["seq"] and group.is_dense:
                 batch = pa.record_batch([np.arange(group.first_seq, group.last_seq + 1)], schema=pa.schema([SCHEMA[0]]))
             else:
-                if self._prepare is not None:
-                    self._prepare(*self.span(index, ordered))
-                with _arrow_errors():
-                    batch = _whole(file.read_row_group(index, columns=ordered, use_threads=False), group, index)
+                batch = read_group(index)
             if seqs is not None:
                 numbers = batch.column("seq").to_numpy()
                 first = int(np.searchsorted(numbers, max(seqs.first, group.first_seq)))
@@ -214,6 +213,39 @@ class ChunkReader:
                 batch = batch.filter(pa.array((stamps >= times[0]) & (stamps < times[1])))
             if batch.num_rows:
                 yield batch.select(names)
+
+    def group(self, index: int, columns: Sequence[str], *, dictionary: bool) -> pa.RecordBatch:
+        """A row group with these columns, which are in the order of SCHEMA; `dictionary` as `batches` has it. Raises
+        ChunkError."""
+        return self._groups(columns, dictionary)(index)
+
+    def _groups(self, columns: Sequence[str], dictionary: bool) -> Callable[[int], pa.RecordBatch]:
+        """Reads row groups by their index, and from elsewhere what is missing or damaged here."""
+        with _arrow_errors():
+            file = pq.ParquetFile(
+                self._source,
+                metadata=self._parquet,
+                read_dictionary=["subject"] if dictionary else None,
+                page_checksum_verification=True,
+                pre_buffer=False,
+            )
+
+        def read(index: int) -> pa.RecordBatch:
+            if self._prepare is not None:
+                self._prepare(*self.span(index, columns))
+            with _arrow_errors():
+                table = file.read_row_group(index, columns=list(columns), use_threads=False)
+                return _whole(table, self.footer.row_groups[index], index)
+
+        def read_or_otherwise(index: int) -> pa.RecordBatch:
+            try:
+                return read(index)
+            except StoreError as error:
+                if self._otherwise is None or (other := self._otherwise(error)) is None:
+                    raise
+                return other.group(index, columns, dictionary=dictionary)
+
+        return read_or_otherwise
 
     def count(self) -> ChunkMeta:
         """`meta` with nothing left out, by the columns that say it: headers and payloads are not read, and their sizes

@@ -38,6 +38,10 @@ COMMANDS = {
                 f"{_CLI}.store.keep_commands:expire",
                 "Remove the hours that an archive does not keep any longer, by its settings keep and keep_bytes.",
             ),
+            "copy": Lazy(
+                f"{_CLI}.store.copy_command:copy",
+                "Copy what is missing in the other buckets of an archive, and remove there what its first bucket lost.",
+            ),
             "apply": Lazy(f"{_CLI}.store.apply_command:apply", "Create and change archives as files declare them."),
             "export": Lazy(
                 f"{_CLI}.store.apply_command:export", "Print archives as a file that `nats3 store apply` takes."

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from nats3_dagster.archive.keep import holds, retention
 from nats3_dagster.archive.read.history import Entry
+from nats3_dagster.archive.stored.copies import Copied
 from nats3_dagster.documents.base import Document, Words, stamp
 from nats3_dagster.model import Hold as Stored
 
@@ -125,4 +126,20 @@ class HistoryEntry(Document):
             next=entry.next and entry.next.worded(words),
             who=one.actor,
             run_id=one.dagster_run_id,
+        )
+
+
+class CopiedObjects(Document):
+    """The changes that were made to a copy of an archive."""
+
+    archive: str
+    bucket: str = Field(description="The copy's bucket.")
+    objects: int = Field(description="Objects that were missing there, and are there now.")
+    bytes: int = Field(description="Their size.")
+    removed: int = Field(description="Objects that the first bucket lost, and this one now as well.")
+
+    @classmethod
+    def of(cls, archive: str, copied: Copied) -> Self:
+        return cls(
+            archive=archive, bucket=copied.bucket, objects=copied.objects, bytes=copied.bytes, removed=copied.removed
         )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from nats3_dagster.errors import OperatorError, blaming
@@ -22,6 +22,12 @@ MOST_MESSAGES, MOST_BYTES, MOST_AGE_S = 1 << 48, 1 << 48, 3650 * 86_400
 MOST_KEEP_S, MOST_KEEP_BYTES = 36_500 * 86_400, 1 << 60
 # Of a part, where the store is a folder.
 _MAX_PART = 255
+# Each one costs a read and a write of each object.
+_MOST_COPIES = 4
+_BUCKET = Pattern(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", "a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"
+)
+_COPY = replace(_BUCKET, noun="a bucket name for copies")
 # Why the place of an archive cannot change.
 _PLACE = "its chunks are there, and its objects are looked for there"
 
@@ -54,11 +60,7 @@ class ArchiveSpec:
             Kind.TEXT,
             "The bucket that takes the chunks.",
             metavar="BUCKET",
-            pattern=Pattern(
-                r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]",
-                "a bucket name",
-                "Use 3 to 63 letters, digits, dots and hyphens",
-            ),
+            pattern=_BUCKET,
             fixed=_PLACE,
         )
     )
@@ -172,6 +174,17 @@ class ArchiveSpec:
             most=MOST_KEEP_BYTES,
         ),
     )
+    # Buckets that have the objects under the same keys.
+    copies: tuple[str, ...] = field(
+        default=(),
+        metadata=setting(
+            Kind.TEXTS,
+            "Another bucket with a copy of each object, under the same key. An hour is sealed once it is there.",
+            metavar="BUCKET",
+            pattern=_COPY,
+            limit=_MOST_COPIES,
+        ),
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -180,6 +193,7 @@ class ArchiveSpec:
                 f"An archive of the mode {self.mode} has no consumer", "Use the mode consumer", field="durable"
             )
         _check_prefix(self.prefix)
+        _check_copies(self.copies, self.bucket)
         with blaming("subjects"):
             for subject in self.subjects:
                 check_filter(subject)
@@ -205,6 +219,15 @@ def own_durable(archive: str) -> str:
 def with_mode(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an archive, with the mode `consumer` where a consumer is named and no mode."""
     return ({"mode": "consumer"} if values.get("durable") else {}) | dict(values)
+
+
+def _check_copies(copies: tuple[str, ...], bucket: str) -> None:
+    """Raises OperatorError for a bucket that is there twice, or is the archive's own."""
+    if len({*copies, bucket}) <= len(copies):
+        hint = "Name each bucket once: the copy has the keys of the archive's own bucket"
+        raise OperatorError("A copy is in the archive's own bucket, or named twice", hint, field="copies")
+    if len(copies) > _MOST_COPIES:
+        raise OperatorError(f"There are {len(copies)} copies", f"Use {_MOST_COPIES} at most", field="copies")
 
 
 def _check_prefix(prefix: str) -> None:

@@ -104,6 +104,8 @@ class Chunk:
     dagster_run_id: str | None
     # Of one that a compaction retired, and that a replay still has to publish: the chunk that has its messages now.
     merged_into: ChunkMeta | None = None
+    # The buckets that have, or will have, a copy of its object under the same key.
+    copies: tuple[str, ...] = ()
 
     @property
     def stored(self) -> ChunkMeta:

@@ -154,7 +154,9 @@ class Setting:
     @property
     def singular(self) -> str:
         """The key of one element of a list, as options have it; the key itself for any other kind."""
-        return self.file_key.removesuffix("s") if self.kind.is_list else self.file_key
+        if not self.kind.is_list:
+            return self.file_key
+        return f"{self.file_key[:-3]}y" if self.file_key.endswith("ies") else self.file_key.removesuffix("s")
 
     @property
     def option(self) -> str:
@@ -272,7 +274,8 @@ def check_settings(spec: Any) -> None:
         if one.kind in (Kind.TEXT, Kind.FILE, Kind.TEXTS, Kind.CHOICE):
             check_field(one.name, value)
         if one.pattern is not None and value is not None:
-            one.pattern.check(value, one.name)
+            for text in value if one.kind.is_list else [value]:
+                one.pattern.check(text, one.name)
         if one.choices and value not in one.choices:
             *others, last = one.choices
             hint = f"Use {', '.join(others)} or {last}"

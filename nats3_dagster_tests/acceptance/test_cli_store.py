@@ -80,6 +80,7 @@ def test_an_archive_is_created_listed_paused_and_deleted(nats3: Command, events:
         "compact_below": 32 << 20,
         "keep_s": 0,
         "keep_bytes": 0,
+        "copies": [],
         "paused": False,
         "created": "",
         "updated": "",

@@ -45,6 +45,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "total": None,
     "archive_table": None,
     "capture": None,
+    "copy_task": None,
     "durable": None,
     "event": None,
     "export": None,

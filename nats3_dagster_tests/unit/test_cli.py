@@ -429,6 +429,7 @@ def test_a_document_is_checked_without_the_server() -> None:
                 "apply",
                 "export",
                 "claim",
+                "copy",
                 "expire",
             },
         ),

@@ -1,4 +1,4 @@
-"""Repair: put good objects in the place of bad ones, from what the stream still has.
+"""Repair: put good objects in the place of bad ones, from a copy or from what the stream still has.
 
 Invariant: nothing is deleted before its replacement is committed. A chunk is read again and compared with what it had;
 its new objects are put; one transaction takes them in and the bad chunk out; the bad object goes last. A process that
@@ -8,20 +8,25 @@ dies in between leaves a chunk that is still known as bad, or an object that no 
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
+from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.adopt import adopt, fill, messages_of
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.captures.plan import CaptureJob
 from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.proof.verify import Verified
 from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.any_bucket import from_copies
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import open_chunk
-from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError
+from nats3_dagster.chunks.footer import DAMAGED
+from nats3_dagster.errors import ChunkError, Conflict, ObjectMissing, OperatorError
 from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState, clipped
 from nats3_dagster.model.numbers import Int64s
+from nats3_dagster.objects import Bucket
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -69,9 +74,10 @@ def plan_repair(workspace: Workspace, archive: Archive, bad: Sequence[Verified],
     """Returns the possible repair of chunks that could not be verified. `every`: how many chunks the archive has, where
     all of them were verified.
 
-    Raises StoreError; OperatorError when none of all objects is there: that is another store."""
+    Raises StoreError; OperatorError when none of all objects is there, and no copy may have them: that is another
+    store."""
     missing = sum(isinstance(verified.error, ObjectMissing) for verified in bad)
-    if every is not None and missing == every > 1:
+    if every is not None and missing == every > 1 and not archive.spec.copies:
         raise OperatorError(
             f"None of the {missing} objects of archive {archive.name} is in {workspace.settings.store.place}",
             Next.NAME_HOURS_TO_REPAIR(),
@@ -79,6 +85,41 @@ def plan_repair(workspace: Workspace, archive: Archive, bad: Sequence[Verified],
     chunks = [verified.chunk for verified in bad]
     as_written = tuple(c for c in chunks if _is_as_written(workspace, c.meta))
     return Repair(tuple(c for c in chunks if c not in as_written), as_written)
+
+
+def repair_all(
+    workspace: Workspace, archive: Archive, planned: Repair, *, accept_loss: bool = False
+) -> Iterator[Repaired]:
+    """Repairs each chunk from a copy, and the others as `repair` does. The stream is asked for those only. Raises
+    Nats3Error as the two do, and SourceError."""
+    done: set[int] = set()
+    for repaired in repair_from_copies(workspace, archive, planned):
+        done.add(repaired.chunk.id)
+        yield repaired
+    if rest := tuple(chunk for chunk in planned.bad if chunk.id not in done):
+        state = accept_source(workspace, archive)
+        yield from repair(workspace, archive, state, replace(planned, bad=rest), accept_loss=accept_loss)
+
+
+def repair_from_copies(workspace: Workspace, archive: Archive, planned: Repair) -> Iterator[Repaired]:
+    """Puts the object of each chunk back that a copy has as it was written; a chunk that no copy has is left out. The
+    stream is not asked. Raises Nats3Error, but goes on after a Conflict; StoreError, and nothing was written, where the
+    archive does not own its folder."""
+    owned = False
+    for chunk in planned.bad:
+        meta = chunk.meta
+        data = from_copies(chunk, workspace.bucket, partial(_as_written, meta=meta))
+        if data is None:
+            continue
+        if not owned:
+            folder.require(workspace, archive)
+            owned = True
+        repaired = Repaired(chunk, meta.messages, done=True)
+        try:
+            _put_back(workspace, chunk, data)
+        except Conflict as conflict:
+            repaired = replace(repaired, done=False, conflict=conflict)
+        yield repaired
 
 
 def repair(
@@ -157,11 +198,7 @@ def _put_in_place(
     old, chunks = chunk.meta, workspace.catalog.chunks
     bucket, begun = workspace.bucket(old.bucket), workspace.catalog.now()
     if old.sha256 in {meta.sha256 for meta in metas}:
-        # The same bytes under the same key: the catalog has nothing to change.
-        bucket.put_again(old.key, objects[old.key], old.sha256)
-        if chunks.find(chunk.id) is None:
-            remove_objects(workspace, old.bucket, [old.key])
-            raise _taken_away(chunk)
+        _put_back(workspace, chunk, objects[old.key])
         return
     put = [meta.key for meta in metas if bucket.put_new(meta.key, objects[meta.key], meta.sha256)]
     if orphans:
@@ -173,6 +210,16 @@ def _put_in_place(
         remove_objects(workspace, old.bucket, put)
         raise
     remove_objects(workspace, old.bucket, [old.key])
+
+
+def _put_back(workspace: Workspace, chunk: Chunk, data: bytes | memoryview) -> None:
+    """The same bytes under the same key: the catalog has nothing to change. Raises Conflict for a chunk that was taken
+    out meanwhile."""
+    meta = chunk.meta
+    workspace.bucket(meta.bucket).put_again(meta.key, data, meta.sha256)
+    if workspace.catalog.chunks.find(chunk.id) is None:
+        remove_objects(workspace, meta.bucket, [meta.key])
+        raise _taken_away(chunk)
 
 
 def _unlisted_messages(
@@ -209,7 +256,15 @@ def _as_lost(gap: Gap) -> Gap:
 def _is_as_written(workspace: Workspace, meta: ChunkMeta) -> bool:
     """Asked of the store once more: one bad answer is too little to replace an object."""
     try:
-        data = workspace.bucket(meta.bucket).get(meta.key)
-    except ObjectMissing:
+        _as_written(workspace.bucket(meta.bucket), meta)
+    except (ObjectMissing, ChunkError):
         return False
-    return hashlib.sha256(data).hexdigest() == meta.sha256
+    return True
+
+
+def _as_written(bucket: Bucket, meta: ChunkMeta) -> memoryview:
+    """The object's bytes. Raises StoreError, ObjectMissing, and ChunkError if they are not those that were written."""
+    data = bucket.get(meta.key)
+    if hashlib.sha256(data).hexdigest() != meta.sha256:
+        raise ChunkError(f"{meta.key} in the bucket {bucket.name!r} is not as it was written", DAMAGED)
+    return data

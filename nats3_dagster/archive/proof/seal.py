@@ -15,7 +15,7 @@ from nats3_dagster.archive.proof.manifests import build_manifest, highest_manife
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.archive.status import contents
-from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.chunks.manifest import manifest_number
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point
@@ -110,6 +110,8 @@ def seal_hours(
     """Seal each of the hours, which the caller knows to be complete (see `sealable`). One that fails does not stop the
     others: at the end the first error is raised, naming each hour that failed.
 
+    Before an hour is sealed its chunks are copied: it waits for a copy that is away.
+
     Raises ChunkError when an hour does not add up, Conflict when it changes meanwhile, StoreError for an object; and at
     once when the store or the catalog does not answer, or the archive does not own its folder."""
     failed: list[tuple[str, Nats3Error]] = []
@@ -171,6 +173,8 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
     catalog, bucket = workspace.catalog, archive.spec.bucket
     begun = catalog.now()
     row, parts = catalog.seals.next(archive, hour)
+    # After the hour was read: a chunk that comes later changes it, and the catalog refuses this seal.
+    copies.copy(workspace, archive, hour)
     manifest = build_manifest(workspace, archive, hour, row.number, parts)
     data, key = manifest.encode()
     if highest := highest_manifests(workspace, archive, hour, at_least=row.number):
@@ -185,6 +189,8 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
     fault_point("seal.planned")
     workspace.bucket(bucket).put_new(key, data, sha256)
     fault_point("seal.object_put")
+    for copy_bucket in archive.spec.copies:
+        workspace.bucket(copy_bucket).put_new(key, data, sha256)
     seal = Seal(
         hour=hour,
         number=manifest.number,
@@ -203,6 +209,7 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
     )
     catalog.seals.add(archive, seal, begun=begun)
     fault_point("seal.added")
+    catalog.copies.put(archive, key)
     return seal
 
 

@@ -8,17 +8,23 @@ import os
 import secrets
 from pathlib import Path
 
+from nats3_dagster.archive.stored.any_bucket import from_any_bucket
 from nats3_dagster.chunks import open_chunk
 from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.model import Chunk
+from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 
 
 def fetch(workspace: Workspace, chunk: Chunk) -> memoryview:
     """The object's bytes, proven by size, hash and identity. Raises StoreError, ObjectMissing or ChunkError."""
-    data = workspace.bucket(chunk.meta.bucket).get(chunk.meta.key)
-    open_chunk(data, chunk.meta)
-    return data
+
+    def read(bucket: Bucket) -> memoryview:
+        data = bucket.get(chunk.meta.key)
+        open_chunk(data, chunk.meta)
+        return data
+
+    return from_any_bucket(chunk, workspace.bucket, read)
 
 
 def download(workspace: Workspace, chunk: Chunk, to: Path | None = None) -> Path:

@@ -59,24 +59,25 @@ def check_free(workspace: Workspace, spec: ArchiveSpec) -> None:
     free again."""
     owner = owner_of(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
     if owner and workspace.catalog.archives.of_job(owner.id) is None:
-        raise _foreign(spec, owner)
+        raise _foreign(spec, owner, spec.bucket)
 
 
-def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False) -> None:
-    """Make the archive the owner of its folder, which then has its settings and those of no earlier owner. Raises
-    Conflict if another catalog's archive is the owner, unless it is to be taken over; StoreError."""
-    spec, bucket = archive.spec, workspace.bucket(archive.spec.bucket)
+def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False, bucket_name: str | None = None) -> None:
+    """Make the archive the owner of its folder, which then has its settings and those of no earlier owner.
+    `bucket_name`: of a copy. Raises Conflict if another catalog's archive is the owner, unless it is to be taken over;
+    StoreError."""
+    spec, bucket = archive.spec, workspace.bucket(bucket_name or archive.spec.bucket)
     path = archive_prefix(spec.prefix, spec.name)
     owner_object = _object(bucket, path)
     own = Owner(archive.job_id, archive.name, spec.stream)
     former = owner = owner_object.create(own)
     if owner.id != own.id and (take_over or workspace.catalog.archives.of_job(owner.id)):
         # First: the folder never has an owner without settings.
-        kept_settings.keep(workspace, archive)
+        kept_settings.keep(workspace, archive, bucket.name)
         owner = owner_object.replace(own)
     if owner.id != own.id:
-        raise _foreign(spec, owner)
-    kept_settings.keep(workspace, archive)
+        raise _foreign(spec, owner, bucket.name)
+    kept_settings.keep(workspace, archive, bucket.name)
     if former.id != own.id:
         bucket.delete(kept_settings.settings_key(path, former.id))
 
@@ -195,10 +196,10 @@ def _object(bucket: Bucket, folder: str) -> OwnerObject[Owner]:
     return OwnerObject(bucket, key, decode)
 
 
-def _foreign(spec: ArchiveSpec, owner: Owner) -> Conflict:
+def _foreign(spec: ArchiveSpec, owner: Owner, bucket_name: str) -> Conflict:
     folder = archive_prefix(spec.prefix, spec.name)
     return Conflict(
-        f"{folder} in the bucket {spec.bucket!r} belongs to an archive of another catalog: of stream {owner.stream}, "
+        f"{folder} in the bucket {bucket_name!r} belongs to an archive of another catalog: of stream {owner.stream}, "
         f"with the id {owner.id}",
         Next.TAKE_OVER_FOLDER(archive=spec.name),
     )

@@ -95,13 +95,14 @@ def is_settings(key: str) -> bool:
     return "/_settings-" in key and key.endswith(".json")
 
 
-def keep(workspace: Workspace, archive: Archive) -> None:
-    """Write the archive's settings beside its chunks, unless they are there. Raises StoreError."""
+def keep(workspace: Workspace, archive: Archive, bucket_name: str | None = None) -> None:
+    """Write the archive's settings beside its chunks, unless they are there. `bucket_name`: of a copy. Raises
+    StoreError."""
     found = workspace.catalog.archives.of_job(archive.job_id)
     if found is None or not found[1]:
         return
     data = _settings(workspace, found[0]).encode()
-    put(workspace.bucket(archive.spec.bucket), _folder(archive.spec), archive.job_id, data)
+    put(workspace.bucket(bucket_name or archive.spec.bucket), _folder(archive.spec), archive.job_id, data)
 
 
 def put(bucket: Bucket, folder: str, archive_id: UUID, data: bytes) -> None:
@@ -127,7 +128,7 @@ def read(bucket: Bucket, folder: str, archive_id: UUID) -> KeptSettings | None:
         if fields["format"] != _FORMAT:
             raise ValueError(fields["format"])
         spec: dict[str, Any] = fields["settings"]
-        spec["subjects"] = tuple(spec["subjects"])
+        spec["subjects"], spec["copies"] = tuple(spec["subjects"]), tuple(spec["copies"])
         return KeptSettings(
             UUID(fields["id"]),
             ArchiveSpec(**spec),

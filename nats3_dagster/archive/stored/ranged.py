@@ -1,7 +1,7 @@
 """Ranged: a chunk that is read in parts, its footer first and then single row groups, each by one request.
 
 Invariant: a footer is acted on only if its digest matches and it is that of the chunk which the catalog expects; pages
-are read with their checksums.
+are read with their checksums. What is missing or damaged in the archive's bucket is read from a copy.
 """
 
 from collections.abc import Callable
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from nats3_dagster.archive.stored.any_bucket import from_any_bucket, from_copies
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.footer_cache import ParsedFooter
 from nats3_dagster.chunks.read import ChunkReader, footer_length, open_parsed, parse_footer, prove_identity
 from nats3_dagster.chunks.sized_file import SizedFile
-from nats3_dagster.errors import ChunkError
+from nats3_dagster.errors import ChunkError, StoreError
 from nats3_dagster.model import Chunk, ChunkMeta, SeqRange
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
@@ -31,6 +32,7 @@ class RangedChunk:
     # Proven, and of this chunk.
     parsed: ParsedFooter
     _file: "_Object"
+    _bucket_of: Callable[[str], Bucket]
 
     def reader(self) -> ChunkReader:
         """A reader that fetches each row group, from the first to the last column wanted, by one request."""
@@ -39,13 +41,35 @@ class RangedChunk:
     def reader_of(self, start: int, length: int) -> ChunkReader:
         """A reader that has these bytes of the object, by one request. Raises StoreError, ObjectMissing."""
         file = self._file.again()
-        file.fetch(start, length)
+        try:
+            file.fetch(start, length)
+        except StoreError:
+            if not self.chunk.copies:
+                raise
+            # Each row group is then read from a copy.
         return self._open(file)
 
     def _open(self, file: "_Object") -> ChunkReader:
         meta = self.chunk.meta
-        source = pa.PythonFile(file, mode="r")
-        return open_parsed(self.parsed, source, sha256=meta.sha256, stored_bytes=meta.stored_bytes, prepare=file.fetch)
+        return open_parsed(
+            self.parsed,
+            pa.PythonFile(file, mode="r"),
+            sha256=meta.sha256,
+            stored_bytes=meta.stored_bytes,
+            prepare=file.fetch,
+            otherwise=self._from_copies if self.chunk.copies else None,
+        )
+
+    def _from_copies(self, error: StoreError) -> ChunkReader | None:
+        """A reader of the first copy that has the chunk; None if none has it."""
+        meta = self.chunk.meta
+
+        def read(bucket: Bucket) -> ChunkReader:
+            reader = open_object(bucket, meta.key, meta.stored_bytes, meta.sha256)
+            prove_identity(reader.meta, meta)
+            return reader
+
+        return from_copies(self.chunk, self._bucket_of, read, because=error)
 
 
 def open_ranged(workspace: Workspace, chunk: Chunk) -> ChunkReader:
@@ -78,7 +102,16 @@ def open_parts(workspace: Workspace, chunk: Chunk, count: Callable[[int], object
     meta = chunk.meta
     file = _Object(workspace.bucket(meta.bucket), meta.key, meta.stored_bytes, count)
     known = workspace.footers.get(meta.bucket, meta.key, meta.sha256)
-    parts = RangedChunk(chunk, known or _footer(file), file)
+    if known is None:
+
+        def read(bucket: Bucket) -> tuple[_Object, ParsedFooter]:
+            tried = _Object(bucket, meta.key, meta.stored_bytes, count)
+            return tried, _footer(tried)
+
+        file, parsed = from_any_bucket(chunk, workspace.bucket, read)
+    else:
+        parsed = known
+    parts = RangedChunk(chunk, parsed, file, workspace.bucket)
     prove_identity(parts.reader().meta, meta)
     if known is None:
         workspace.footers.put(meta.bucket, meta.key, meta.sha256, parts.parsed)

@@ -1,10 +1,10 @@
--- name: create_archive(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes)
+-- name: create_archive(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies)
 -- The new archive.
 insert into nats3.archive
     (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level,
-     compact_after_s, compact_below, keep_s, keep_bytes)
+     compact_after_s, compact_below, keep_s, keep_bytes, copies)
 values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
-        :zstd_level, :compact_after_s, :compact_below, :keep_s, :keep_bytes)
+        :zstd_level, :compact_after_s, :compact_below, :keep_s, :keep_bytes, :copies::text[])
 returning *;
 
 -- name: archives()
@@ -58,13 +58,13 @@ select pg_advisory_xact_lock_shared(hashtextextended('nats3.filter.' || :archive
 -- The archive unless it is deleted.
 select * from nats3.archive where id = :archive and deleted_at is null;
 
--- name: change_archive(archive, subjects, former_filters, presets, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, paused)
+-- name: change_archive(archive, subjects, former_filters, presets, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, paused)
 -- The archive with these settings.
 update nats3.archive
 set subjects = :subjects::text[], former_filters = :former_filters::jsonb, presets = :presets::jsonb,
     max_messages = :max_messages, max_bytes = :max_bytes, max_age_s = :max_age_s, zstd_level = :zstd_level,
     compact_after_s = :compact_after_s, compact_below = :compact_below,
-    keep_s = :keep_s, keep_bytes = :keep_bytes, paused = :paused
+    keep_s = :keep_s, keep_bytes = :keep_bytes, copies = :copies::text[], paused = :paused
 where id = :archive returning *;
 
 -- name: pause_archive(archive, paused)

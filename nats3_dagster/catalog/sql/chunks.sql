@@ -34,7 +34,7 @@ join nats3.removal r using (bucket, key) where r.removed_at >= :since limit 1;
 select c.id, c.archive_id, c.archive, c.incarnation_id, c.stream, c.created_ns, c.hour, c.seqs, c.messages, c.first_ns,
        c.last_ns, c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key,
        case when :minutes::boolean then c.minutes end as minutes, c.dagster_run_id, c.committed_at, c.deleted_at,
-       c.absent_reason
+       c.absent_reason, c.copies
 from nats3.chunk_view c
 where c.archive_id = :archive::bigint and c.incarnation_id = :incarnation::bigint and c.deleted_at is null
   and (:hours::text[] is null or c.hour = any(:hours::text[]))

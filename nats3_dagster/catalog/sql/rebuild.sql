@@ -1,10 +1,10 @@
--- name: create_rebuilt(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, job_id, paused, created_at, former_filters, presets)
+-- name: create_rebuilt(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, job_id, paused, created_at, former_filters, presets)
 -- The archive that is made again from its bucket.
 insert into nats3.archive
     (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level,
-     compact_after_s, compact_below, keep_s, keep_bytes, job_id, paused, created_at, former_filters, presets)
+     compact_after_s, compact_below, keep_s, keep_bytes, copies, job_id, paused, created_at, former_filters, presets)
 values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
-        :zstd_level, :compact_after_s, :compact_below, :keep_s, :keep_bytes, :job_id, :paused, coalesce(:created_at::timestamptz, now()),
+        :zstd_level, :compact_after_s, :compact_below, :keep_s, :keep_bytes, :copies::text[], :job_id, :paused, coalesce(:created_at::timestamptz, now()),
         :former_filters::jsonb, :presets::jsonb)
 returning *;
 

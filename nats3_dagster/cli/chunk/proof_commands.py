@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.proof import repair as repairs
 from nats3_dagster.archive.proof import seal as sealing
 from nats3_dagster.archive.proof import source_check
@@ -123,28 +122,27 @@ def repair(
     ] = False,
     output: Output = Format.table,
 ) -> None:
-    """Verify chunks and manifests. Read again from the stream what those chunks have that are missing or damaged, and
-    write such manifests again from the catalog. Exit status 1 if the stream no longer has some of it: such a chunk is
-    left as it is, unless --accept-loss is given."""
+    """Verify chunks and manifests. Put chunks that are missing or damaged back from the archive's copies; read again
+    from the stream what no copy has; and write such manifests again from the catalog. Exit status 1 if the stream no
+    longer has some of it: such a chunk is left as it is, unless --accept-loss is given."""
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
         # Manifests first: they need no stream.
         manifests = [seal.hour for seal in repair_manifests(workspace, archive, hour)]
         for manifest_hour in manifests:
             note(f"The manifest of {manifest_hour} was written again")
-        state = accept_source(workspace, archive)
         chunks, bad = _verify(workspace, archive, hour)
         planned = repairs.plan_repair(workspace, archive, bad, every=None if hour else len(chunks))
-        repaired: list[repairs.Repaired] = []
+        stream, repaired = archive.spec.stream, list[repairs.Repaired]()
         with followed(workspace, archive.name), bar(f"repair {name}", "chunks") as on_progress:
-            for one in repairs.repair(workspace, archive, state, planned, accept_loss=accept_loss):
+            for one in repairs.repair_all(workspace, archive, planned, accept_loss=accept_loss):
                 repaired.append(one)
                 on_progress(len(repaired), len(planned.bad))
                 if one.conflict:
                     note(one.conflict.text_in(WORDS))
                 elif one.lost:
                     note(
-                        f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {state.name} still "
+                        f"Chunk {one.chunk.id} had {one.chunk.meta.messages:,} messages, and stream {stream} still "
                         f"has {one.messages:,} of them, together with objects that no chunk lists"
                     )
     done = [one for one in repaired if one.done]
@@ -169,7 +167,7 @@ def repair(
         raise conflicts[0]
     if result.lost:
         raise ChunkError(
-            f"{result.lost:,} messages of the bad chunks are lost: stream {state.name} no longer has them",
+            f"{result.lost:,} messages of the bad chunks are lost: stream {stream} no longer has them",
             f"The rest was repaired. See {Next.GET_ARCHIVE(archive=name).command}",
         )
 

@@ -79,6 +79,8 @@ create table nats3.archive (
     -- How long its messages are kept, and how many stored bytes; 0: for ever, and any number.
     keep_s       bigint not null default 0 check (keep_s >= 0),
     keep_bytes   bigint not null default 0 check (keep_bytes >= 0),
+    -- Other buckets that have its objects under the same keys, each as s3://BUCKET.
+    copies       text[] not null default '{}',
     -- Its replays by name: tables of a name and the settings that differ from their default.
     presets      jsonb not null default '[]',
     paused       boolean not null default false,
@@ -102,10 +104,10 @@ end
 $$;
 create trigger archive_updated before update on nats3.archive for each row
     when ((old.paused, old.presets, old.subjects, old.durable, old.max_messages, old.max_bytes, old.max_age_s, old.zstd_level,
-           old.compact_after_s, old.compact_below, old.keep_s, old.keep_bytes)
+           old.compact_after_s, old.compact_below, old.keep_s, old.keep_bytes, old.copies)
           is distinct from
           (new.paused, new.presets, new.subjects, new.durable, new.max_messages, new.max_bytes, new.max_age_s, new.zstd_level,
-           new.compact_after_s, new.compact_below, new.keep_s, new.keep_bytes))
+           new.compact_after_s, new.compact_below, new.keep_s, new.keep_bytes, new.copies))
     execute function nats3.archive_updated();
 
 -- What an archive has of one incarnation. Kept by triggers (proofs.sql) but for start_seq and the witness.

@@ -2,7 +2,7 @@
 create view nats3.chunk_view as
 select c.id, c.archive_id, a.name as archive, c.incarnation_id, i.stream, i.created_ns, c.hour, c.seqs, c.messages,
        c.first_ns, c.last_ns, c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key, c.minutes,
-       c.dagster_run_id, c.committed_at, c.deleted_at, c.absent_reason
+       c.dagster_run_id, c.committed_at, c.deleted_at, c.absent_reason, a.copies
 from nats3.chunk c
 join nats3.archive a on a.id = c.archive_id
 join nats3.incarnation i on i.id = c.incarnation_id;

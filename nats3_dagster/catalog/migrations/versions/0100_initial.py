@@ -1,4 +1,4 @@
-"""The schema: tables, the hours of gaps, kept sums, what Postgres proves, holds, events, totals, and views."""
+"""The schema: tables, the hours of gaps, kept sums, what Postgres proves, holds, copies, events, totals, and views."""
 
 from pathlib import Path
 
@@ -15,5 +15,17 @@ def upgrade() -> None:
     connection = op.get_bind().connection.driver_connection
     assert connection is not None
     # Views and triggers come after the tables that they read.
-    for name in ("tables", "events", "sums", "gaps", "proofs", "holds", "totals", "cleaning", "views", "iceberg"):
+    for name in (
+        "tables",
+        "events",
+        "sums",
+        "gaps",
+        "proofs",
+        "holds",
+        "copies",
+        "totals",
+        "cleaning",
+        "views",
+        "iceberg",
+    ):
         connection.execute((SQL / f"0100_{name}.sql").read_bytes())

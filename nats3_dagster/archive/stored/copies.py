@@ -1,0 +1,106 @@
+"""Copies: the objects of an archive in its other buckets, under the same keys.
+
+Invariant: an object is put into a copy only after its bytes were read from the first bucket and have the hash that the
+catalog has, by a create-only PUT that the store confirms; then the catalog forgets that it is missing there. A process
+that dies in between leaves an object that the next one finds equal. One process at a time writes to a copy.
+"""
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.catalog.copies import CopyTask
+from nats3_dagster.errors import ChunkError, OperatorError, StoreError
+from nats3_dagster.fault_points import fault_point
+from nats3_dagster.model import Archive
+from nats3_dagster.workspace import Workspace
+
+# Objects that are looked up, copied and marked together; and at a time: each is as a whole in memory, 64 MiB at most.
+PAGE = 200
+AT_ONCE = 4
+# How long another process may copy into the same bucket.
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The changes that were made to one copy of an archive."""
+
+    # The copy's bucket.
+    bucket: str
+    # Objects that were put there or found there, and their bytes.
+    objects: int
+    bytes: int
+    # Objects that were removed there.
+    removed: int
+
+
+def copy(workspace: Workspace, archive: Archive, hour: str | None = None) -> tuple[Copied, ...]:
+    """Make the copies of the archive equal to its first bucket, for all hours or one; what was done for each. A copy
+    that fails does not stop the others. For one hour nothing is removed: a seal does not wait for removals.
+
+    Raises StoreError, which says how many objects are missing in the copy; ChunkError for an object of the first bucket
+    that is not as it was written; Conflict if another catalog's archive owns the folder there. The next call does the
+    rest."""
+    done: list[Copied] = []
+    failure: StoreError | None = None
+    for bucket_name in archive.spec.copies:
+        if not workspace.catalog.copies.tasks(archive, bucket_name, 1, hour) and hour is not None:
+            continue
+        try:
+            done.append(_copy(workspace, archive, bucket_name, hour))
+        except ChunkError:
+            raise
+        except StoreError as error:
+            lag = workspace.catalog.copies.lags(archive).get(bucket_name)
+            missing = f" is missing {lag.objects:,} objects" if lag and lag.objects else " is not reachable"
+            failure = failure or type(error)(
+                f"The copy of archive {archive.name} in the bucket {bucket_name!r}{missing}: {error.what}", error.hint
+            )
+    if failure:
+        raise failure
+    return tuple(done)
+
+
+def _copy(workspace: Workspace, archive: Archive, bucket_name: str, hour: str | None) -> Copied:
+    copies = workspace.catalog.copies
+    objects = size = removed = 0
+    with copies.alone(bucket_name, PATIENCE_S), ThreadPoolExecutor(AT_ONCE, "nats3-copy") as pool:
+        folder.claim(workspace, archive, bucket_name=bucket_name)
+        fault_point("copy.claimed")
+        while tasks := copies.tasks(archive, bucket_name, PAGE, hour):
+            puts = [task for task in tasks if not task.removes]
+            try:
+                list(pool.map(partial(_put, workspace), puts))
+            except StoreError:
+                # What other threads put is found there by the next call.
+                pool.shutdown(cancel_futures=True)
+                raise
+            for task in tasks:
+                if task.removes:
+                    workspace.bucket(bucket_name).delete(task.key)
+            fault_point("copy.put")
+            copies.done(tasks)
+            fault_point("copy.done")
+            objects, size = objects + len(puts), size + sum(task.stored_bytes for task in puts)
+            removed += len(tasks) - len(puts)
+    return Copied(bucket_name, objects, size, removed)
+
+
+def _put(workspace: Workspace, task: CopyTask) -> None:
+    data = workspace.bucket(task.source).get(task.key)
+    if hashlib.sha256(data).hexdigest() != task.sha256:
+        raise ChunkError(
+            f"{task.key} in the bucket {task.source!r} is not as it was written, and was not copied",
+            "Verify and repair the archive's chunks first",
+        )
+    workspace.bucket(task.bucket).put_new(task.key, data, task.sha256)
+    fault_point("copy.object_put")
+
+
+def require_copies(archive: Archive) -> None:
+    """Raises OperatorError for an archive without a copy."""
+    if not archive.spec.copies:
+        raise OperatorError(f"Archive {archive.name} has no copy", "Give it one by its setting copies")

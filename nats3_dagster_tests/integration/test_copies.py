@@ -1,0 +1,198 @@
+"""Copies: another bucket has each object, hours wait for it with their seal, and removals reach it."""
+
+import hashlib
+import uuid
+from typing import Any
+
+import pytest
+
+from nats3_dagster.archive.lifecycle.change import change
+from nats3_dagster.archive.proof.manifest_repair import repair_manifests
+from nats3_dagster.archive.proof.repair import plan_repair, repair_all
+from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
+from nats3_dagster.archive.read.points import by_sequence
+from nats3_dagster.archive.stored import copies, folder
+from nats3_dagster.catalog.copies import CopyLag
+from nats3_dagster.chunks.footer_cache import FooterCache
+from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
+from nats3_dagster.model import Archive, ArchiveSpec, Chunk, Selection
+from nats3_dagster.objects import create_bucket
+from nats3_dagster.query import engine
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.small_chunks import (
+    HOUR,
+    check_whole,
+    compact,
+    live,
+    messages,
+    rows,
+    seal,
+    small,
+    swept,
+)
+from nats3_dagster_tests.support.stored import made, store
+
+
+def objects(workspace: Workspace, bucket: str) -> dict[str, bytes]:
+    return {key: bytes(workspace.bucket(bucket).get(key)) for key, _ in workspace.bucket(bucket).list()}
+
+
+def lag(workspace: Workspace, archive: Archive, bucket: str) -> tuple[int, int]:
+    """The objects that the copy is missing, and those that it has to lose."""
+    found: CopyLag | None = workspace.catalog.copies.lags(archive).get(bucket)
+    return (found.objects, found.removals) if found else (0, 0)
+
+
+def test_a_copy_has_each_object_before_its_hour_is_sealed(workspace: Workspace, bucket: str) -> None:
+    other = f"copy-{uuid.uuid4().hex[:12]}"
+    archive = made(workspace, bucket, "logs")
+    folder.claim(workspace, archive)
+    small(workspace, archive, 2)
+    assert (lag(workspace, archive, other), workspace.catalog.copies.lags(archive)) == ((0, 0), {})
+
+    # An archive that has chunks gets a copy: what exists is missing there. The bucket is away: captures go on, no
+    # hour is sealed, and the error says how many objects wait.
+    archive = change(workspace, "logs", {"copies": (other,)}).after
+    assert lag(workspace, archive, other) == (3, 0)
+    store(workspace, archive, 7, messages(11, 15))
+    with pytest.raises(StoreError, match=f"copy of archive logs in the bucket '{other}' is missing 4 objects"):
+        list(seal_hours(workspace, archive, [HOUR]))
+    assert not any(one.valid for one in workspace.catalog.seals.select(archive))
+
+    # It is back: the seal copies what is missing of its hour, and puts its manifest into both.
+    create_bucket(workspace.settings.store, other)
+    seal(workspace, archive)
+    assert (lag(workspace, archive, other), [one.valid for one in workspace.catalog.seals.select(archive)]) == (
+        (0, 0),
+        [True],
+    )
+    assert objects(workspace, other) == objects(workspace, bucket)
+
+    # Merged chunks are in the copy before the hour is sealed again; what the sweep removes goes from the copy too.
+    compact(workspace, archive)
+    assert (len(live(workspace, archive)), lag(workspace, archive, other)) == (1, (0, 0))
+    assert swept(workspace) == 5  # three chunks and two manifests
+    assert lag(workspace, archive, other) == (0, 5)
+    (done,) = copies.copy(workspace, archive)
+    assert (done.objects, done.removed) == (0, 5)
+    assert objects(workspace, other) == objects(workspace, bucket)
+    assert lag(workspace, archive, other) == (0, 0)
+
+    # Without the setting nothing is done there.
+    archive = change(workspace, "logs", {"copies": ()}).after
+    store(workspace, archive, 8, messages(16, 20))
+    assert lag(workspace, archive, other) == (0, 0)
+
+
+def test_what_is_not_as_it_was_written_is_not_copied(workspace: Workspace, bucket: str) -> None:
+    other = f"copy-{uuid.uuid4().hex[:12]}"
+    create_bucket(workspace.settings.store, other)
+    archive = made(workspace, bucket, "logs")
+    folder.claim(workspace, archive)
+    archive = change(workspace, "logs", {"copies": (other,)}).after
+    meta = store(workspace, archive, 7, messages(1, 5))
+    data = bytes(workspace.bucket(bucket).get(meta.key))
+    workspace.bucket(bucket).put_again(meta.key, b"x" * len(data), hashlib.sha256(b"x" * len(data)).hexdigest())
+    with pytest.raises(StoreError, match="not as it was written, and was not copied"):
+        copies.copy(workspace, archive)
+    assert lag(workspace, archive, other) == (1, 0)
+    assert meta.key not in objects(workspace, other)
+
+
+@pytest.mark.parametrize(
+    "places", [("x",), ("other/x",), ("taken",), ("b23", "b23"), ("b21", "b22", "b23", "b24", "b25")]
+)
+def test_a_place_that_cannot_have_a_copy_is_refused(places: tuple[str, ...]) -> None:
+    values: dict[str, Any] = {"name": "a", "stream": "S", "bucket": "taken", "copies": places}
+    with pytest.raises(OperatorError) as raised:
+        ArchiveSpec(**values)
+    assert raised.value.field == "copies"
+
+
+@pytest.fixture
+def copied(workspace: Workspace, bucket: str) -> tuple[Archive, str]:
+    """An archive of three chunks in a sealed hour, and its copy, which has them all."""
+    other = f"copy-{uuid.uuid4().hex[:12]}"
+    create_bucket(workspace.settings.store, other)
+    archive = made(workspace, bucket, "logs")
+    folder.claim(workspace, archive)
+    archive = change(workspace, "logs", {"copies": (other,)}).after
+    small(workspace, archive, 3)
+    return archive, other
+
+
+def harm(workspace: Workspace, chunk: Chunk, how: str) -> None:
+    """Remove the object, or change a bit of it: of its first page, or of its footer."""
+    bucket = workspace.bucket(chunk.meta.bucket)
+    data = bytearray(bucket.get(chunk.meta.key))
+    if how == "removed":
+        bucket.delete(chunk.meta.key)
+    else:
+        data[len(data) // 8 if how == "page" else -40] ^= 1
+        bucket.put_again(chunk.meta.key, bytes(data), hashlib.sha256(data).hexdigest())
+
+
+def answers(workspace: Workspace, archive: Archive) -> list[Any]:
+    """The same messages as each way of reading answers them."""
+    with engine.run(workspace, "SELECT seq, data, headers FROM logs ORDER BY seq", Selection()) as result:
+        by_query = list(result.rows)
+    points = [by_sequence(workspace, archive, seq) for seq in (1, 8, 15)]
+    return [rows(workspace, archive).to_pylist(), by_query, points]
+
+
+@pytest.mark.parametrize("how", ["removed", "page", "footer"])
+def test_a_chunk_is_read_and_repaired_from_its_copy(
+    workspace: Workspace, copied: tuple[Archive, str], how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive, other = copied
+    before, chunk = answers(workspace, archive), live(workspace, archive)[1]
+    with_copies = objects(workspace, archive.spec.bucket)
+    harm(workspace, chunk, how)
+    for footers in (workspace._footers, FooterCache()):  # known, and not known
+        workspace._footers = footers
+        caplog.clear()
+        assert answers(workspace, archive) == before
+        said = [record.getMessage() for record in caplog.records if record.name.endswith("any_bucket")]
+        assert said
+        assert all(f"Chunk {chunk.id} was read from its copy in the bucket {other}: " in one for one in said)
+
+    # A verification does not pass over it, and a repair needs no stream: there is none.
+    bad = [one for one in verify_chunks(workspace, chunks_to_verify(workspace, archive)) if one.error]
+    assert [one.chunk.id for one in bad] == [chunk.id]
+    (repaired,) = repair_all(workspace, archive, plan_repair(workspace, archive, bad, every=3))
+    assert (repaired.chunk.id, repaired.messages, repaired.done) == (chunk.id, 5, True)
+    assert objects(workspace, archive.spec.bucket) == with_copies
+    check_whole(workspace, archive)
+
+
+def test_a_bucket_that_is_lost_is_filled_from_its_copy(
+    workspace: Workspace, copied: tuple[Archive, str], s3_client: Any
+) -> None:
+    archive, _ = copied
+    before, kept = answers(workspace, archive), objects(workspace, archive.spec.bucket)
+    store_of = workspace.settings.store
+    for key in kept:
+        workspace.bucket(archive.spec.bucket).delete(key)
+    s3_client.delete_bucket(Bucket=archive.spec.bucket)
+    workspace._footers = FooterCache()
+    assert answers(workspace, archive) == before
+
+    create_bucket(store_of, archive.spec.bucket)
+    folder.claim(workspace, archive)
+    assert [seal.hour for seal in repair_manifests(workspace, archive)] == [HOUR]
+    bad = [one for one in verify_chunks(workspace, chunks_to_verify(workspace, archive)) if one.error]
+    assert [one.done for one in repair_all(workspace, archive, plan_repair(workspace, archive, bad, every=3))] == [
+        True
+    ] * 3
+    assert objects(workspace, archive.spec.bucket) == kept
+
+
+def test_where_no_copy_helps_the_object_itself_is_named(workspace: Workspace, copied: tuple[Archive, str]) -> None:
+    archive, other = copied
+    chunk = live(workspace, archive)[1]
+    harm(workspace, chunk, "removed")
+    workspace.bucket(other).delete(chunk.meta.key)
+    for call in (rows, answers):
+        with pytest.raises(ObjectMissing, match=chunk.meta.key):
+            call(workspace, archive)
