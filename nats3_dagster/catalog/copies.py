@@ -66,6 +66,11 @@ class Copies:
         with self._session.reading() as sql:
             return list(sql.rows(CopyTask, "copy_tasks", archive=archive.id, bucket=bucket, hour=hour, limit_to=limit))
 
+    def removals(self, archive: Archive, bucket: str, limit: int) -> list[CopyTask]:
+        """The objects that are to be removed from a copy."""
+        with self._session.reading() as sql:
+            return list(sql.rows(CopyTask, "copy_removals", archive=archive.id, bucket=bucket, limit_to=limit))
+
     def lags(self, archive: Archive) -> dict[str, CopyLag]:
         """The missing objects of each copy, by its bucket; a complete copy is left out."""
         with self._session.reading() as sql:

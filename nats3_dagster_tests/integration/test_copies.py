@@ -2,11 +2,14 @@
 
 import hashlib
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from nats3_dagster.archive.lifecycle.change import change
+from nats3_dagster.archive.lifecycle.remove import delete, left, to_delete
 from nats3_dagster.archive.proof.manifest_repair import repair_manifests
 from nats3_dagster.archive.proof.repair import plan_repair, repair_all
 from nats3_dagster.archive.proof.seal import seal_hours
@@ -17,7 +20,7 @@ from nats3_dagster.catalog.copies import CopyLag
 from nats3_dagster.chunks.footer_cache import FooterCache
 from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk, Selection
-from nats3_dagster.objects import create_bucket
+from nats3_dagster.objects import Bucket, create_bucket
 from nats3_dagster.query import engine
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.small_chunks import (
@@ -110,6 +113,15 @@ def test_a_place_that_cannot_have_a_copy_is_refused(places: tuple[str, ...]) -> 
     assert raised.value.field == "copies"
 
 
+@contextmanager
+def broken(workspace: Workspace, bucket: str) -> Iterator[None]:
+    """The bucket is away meanwhile: its name leads to one that is not there."""
+    whole = workspace.bucket(bucket)
+    workspace._buckets[bucket] = Bucket(workspace.settings.store, f"{bucket}-gone")
+    yield
+    workspace._buckets[bucket] = whole
+
+
 @pytest.fixture
 def copied(workspace: Workspace, bucket: str) -> tuple[Archive, str]:
     """An archive of three chunks in a sealed hour, and its copy, which has them all."""
@@ -196,3 +208,16 @@ def test_where_no_copy_helps_the_object_itself_is_named(workspace: Workspace, co
     for call in (rows, answers):
         with pytest.raises(ObjectMissing, match=chunk.meta.key):
             call(workspace, archive)
+
+
+def test_a_purge_reaches_the_copies(workspace: Workspace, copied: tuple[Archive, str]) -> None:
+    """Also where a copy was away first: the next purge does the rest."""
+    archive, other = copied
+    with broken(workspace, other), pytest.raises(StoreError):
+        delete(workspace, "logs", purge=True)
+    assert objects(workspace, other)
+    assert left(workspace, "logs") > 0
+    delete(workspace, "logs", purge=True)
+    assert (objects(workspace, archive.spec.bucket), objects(workspace, other)) == ({}, {})
+    with pytest.raises(OperatorError, match="no archive"):
+        to_delete(workspace, "logs", purge=True)

@@ -52,7 +52,10 @@ def to_delete(workspace: Workspace, name: str, *, purge: bool = False) -> ToDele
 
 def left(workspace: Workspace, name: str) -> int:
     """How many objects of deleted archives of this name, and of retired chunks, are still in the store."""
-    return sum(1 for _ in workspace.catalog.removals.dead_objects(name)) + len(folder.obsolete(workspace, name))
+    catalog = workspace.catalog
+    dead = sum(1 for _ in catalog.removals.dead_objects(name))
+    in_copies = [lag for archive in catalog.archives.deleted(name) for lag in catalog.copies.lags(archive).values()]
+    return dead + sum(lag.removals for lag in in_copies) + len(folder.obsolete(workspace, name))
 
 
 def delete(

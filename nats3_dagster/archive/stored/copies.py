@@ -20,6 +20,8 @@ from nats3_dagster.workspace import Workspace
 # Objects that are looked up, copied and marked together; and at a time: each is as a whole in memory, 64 MiB at most.
 PAGE = 200
 AT_ONCE = 4
+# Removed between two looks at the owner of their folder.
+PURGED = 50
 # How long another process may copy into the same bucket.
 PATIENCE_S = 60.0
 
@@ -62,6 +64,21 @@ def copy(workspace: Workspace, archive: Archive, hour: str | None = None) -> tup
     if failure:
         raise failure
     return tuple(done)
+
+
+def purge(workspace: Workspace, archive: Archive) -> int:
+    """Remove from the copies what the archive's own bucket lost; how many objects. For a deleted archive, whose folder
+    may have another owner by now. Raises StoreError; the next call does the rest."""
+    removed = 0
+    for bucket_name in archive.spec.copies:
+        with workspace.catalog.copies.alone(bucket_name, PATIENCE_S):
+            while tasks := workspace.catalog.copies.removals(archive, bucket_name, PURGED):
+                folder.check_removable(workspace, bucket_name, [task.key for task in tasks])
+                for task in tasks:
+                    workspace.bucket(bucket_name).delete(task.key)
+                workspace.catalog.copies.done(tasks)
+                removed += len(tasks)
+    return removed
 
 
 def _copy(workspace: Workspace, archive: Archive, bucket_name: str, hour: str | None) -> Copied:

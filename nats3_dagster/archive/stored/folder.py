@@ -119,9 +119,9 @@ def obsolete(workspace: Workspace, archive_name: str) -> list[tuple[str, str]]:
     """Bucket and folder of deleted archives of this name whose owner objects are left, except the folder of a live
     archive: that one claims it. Raises StoreError."""
     archives = workspace.catalog.archives
-    places = {_place(archive) for archive in archives.deleted(archive_name)}
+    places = {place for archive in archives.deleted(archive_name) for place in _places(archive)}
     if live := archives.find(archive_name):
-        places.discard(_place(live))
+        places.difference_update(_places(live))
     return [place for place in sorted(places) if _is_obsolete(workspace, *place)]
 
 
@@ -157,9 +157,10 @@ def check_removable(workspace: Workspace, bucket_name: str, keys: Iterable[str])
             )
 
 
-def _place(archive: Archive) -> tuple[str, str]:
-    """The archive's bucket and folder."""
-    return archive.spec.bucket, archive_prefix(archive.spec.prefix, archive.name)
+def _places(archive: Archive) -> list[tuple[str, str]]:
+    """The archive's bucket and those of its copies, each with the folder."""
+    spec = archive.spec
+    return [(bucket, archive_prefix(spec.prefix, archive.name)) for bucket in (spec.bucket, *spec.copies)]
 
 
 def _is_obsolete(workspace: Workspace, bucket_name: str, folder: str) -> bool:

@@ -7,7 +7,7 @@ Invariant: the catalog lets go first, then the object goes. Postgres gives out a
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.errors import AccessRefused, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.workspace import Workspace
@@ -49,8 +49,8 @@ def no_progress(done: int, total: int) -> None:
 
 
 def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress = no_progress) -> int:
-    """Delete the objects of the archive's retired chunks and superseded manifests, and the owner objects of folders
-    whose archive is deleted; how many of the former.
+    """Delete the objects of the archive's retired chunks and superseded manifests; of deleted archives also those in
+    copies, and the owner objects of their folders. How many of the first.
 
     `on_progress(done, total)` counts objects. Raises StoreError, or Conflict while another process creates an archive
     of the name; the next call does the rest."""
@@ -64,6 +64,8 @@ def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress
         removed += remove_objects(
             workspace, bucket_name, keys, lambda done, _, before=before: on_progress(before + done, len(dead))
         )
+    for archive in workspace.catalog.archives.deleted(archive_name):
+        copies.purge(workspace, archive)
     # Last: without its owner object a folder that has chunks looks like that of another store.
     folder.release(workspace, archive_name)
     return removed

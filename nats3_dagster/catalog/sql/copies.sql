@@ -10,6 +10,14 @@ where archive_id = :archive and bucket = :bucket and (:hour::text is null or (ho
 order by removes, since, key
 limit :limit_to;
 
+-- name: copy_removals(archive, bucket, limit_to)
+-- The objects that are to be removed from a copy.
+select bucket, key, archive_id as archive, hour, source, sha256, stored_bytes, removes
+from nats3.copy_task
+where archive_id = :archive and bucket = :bucket and removes
+order by since, key
+limit :limit_to;
+
 -- name: copy_lags(archive)
 -- For each copy of the archive the missing objects, their bytes, since when the oldest is missing, and the removals to do.
 select t.bucket, count(*) filter (where not t.removes) as objects,
