@@ -68,6 +68,10 @@ class Next(Enum):
     CHOOSE_OTHER_TARGET = (
         "The replay would be archived again. Choose another write subject, or allow it to go into its own stream"
     )
+    CLAIM_COPY = (
+        "Choose another bucket for the copy. If that catalog is gone for good, take the folder over",
+        "nats3 store claim {archive}",
+    )
     CLAIM_FOLDER = (
         (
             "Mount or name the store that archive {archive} was written to. If its objects are gone for good, or this "
@@ -84,7 +88,7 @@ class Next(Enum):
     )
     CREATE_ARCHIVE = "Create an archive first", "nats3 store create"
     CREATE_BUCKET = "Create it, or have it created with the archive"
-    CREATE_BUCKET_AGAIN = "Create it again. The chunks in it are lost: verifying the archive names them"
+    CREATE_BUCKET_AGAIN = "Create it again. Its chunks that no copy has are lost: verifying the archive names them"
     CREATE_BUCKET_STREAM = "Have it made like the archived bucket, or create the bucket with a client first"
     CREATE_EXPORT = "Create an export of archive {archive} first", "nats3 export create {archive} NAME --to URL"
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
@@ -165,6 +169,7 @@ class Next(Enum):
         "nats3 chunk repair ARCHIVE",
     )
     OWN_CONSUMER = "Let the archive make a consumer of its own", "nats3 store create --mode consumer"
+    COPY = "Copy what is missing, which says what is wrong there", "nats3 store copy {archive}"
     COMPACT = "Compact archive {archive} again", "nats3 chunk compact {archive}"
     REPAIR = "Repair archive {archive}", "nats3 chunk repair {archive}"
     REPLACE_TABLE = (

@@ -42,6 +42,9 @@ class ArchiveMeasure:
     # Holds in force; hours that should have expired and are there.
     holds: int
     overdue: int
+    # Objects that are missing in each copy, and for how many seconds the oldest is. A copy that has all is left out.
+    copy_missing: Mapping[str, int]
+    copy_lag_s: Mapping[str, int]
 
     @property
     def archive(self) -> Archive:
@@ -82,6 +85,8 @@ def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> A
                 _by_label(counts, sums.archive.name, "removed"),
                 _by_label(counts, sums.archive.name, "holds").get("", 0),
                 _by_label(counts, sums.archive.name, "overdue").get("", 0),
+                _by_label(counts, sums.archive.name, "copy_missing"),
+                _by_label(counts, sums.archive.name, "copy_lag"),
             )
             for sums in totals
         ),

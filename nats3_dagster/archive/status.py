@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from nats3_dagster.archive.source.absence import lost_by_reason
+from nats3_dagster.catalog.copies import CopyLag
 from nats3_dagster.errors import OperatorError, Unknown
 from nats3_dagster.hours import hour_of, hour_start
 from nats3_dagster.model import (
@@ -50,6 +51,8 @@ class Holdings:
     # What its retired chunks still have in the store, and until when at least: None where there is nothing.
     unswept: Unswept
     kept_until: datetime | None
+    # Of each copy that misses something, or has something to lose.
+    copies: tuple[CopyLag, ...] = ()
 
     def covered(self, *, nothing_waits: bool) -> int:
         """How many hours are covered (see covered_hours); `nothing_waits`: all of the stream is captured."""
@@ -132,6 +135,7 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
         not catalog.hours.select(archive, first=open_hour, last=open_hour),
         unswept,
         until,
+        tuple(catalog.copies.lags(archive).values()),
     )
 
 

@@ -71,6 +71,11 @@ class Copies:
         with self._session.reading() as sql:
             return list(sql.rows(CopyTask, "copy_removals", archive=archive.id, bucket=bucket, limit_to=limit))
 
+    def due_archives(self) -> list[str]:
+        """The archives whose copies miss something, or have to lose something; deleted ones are left out."""
+        with self._session.reading() as sql:
+            return sql.values(str, "copying_due")
+
     def lags(self, archive: Archive) -> dict[str, CopyLag]:
         """The missing objects of each copy, by its bucket; a complete copy is left out."""
         with self._session.reading() as sql:

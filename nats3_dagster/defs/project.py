@@ -26,8 +26,9 @@ from nats3_dagster.defs.platform import FRAMES, Platform, check_owners
 from nats3_dagster.defs.presets import preset_asset, preset_job
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.retention import retention_job, retention_schedule
-from nats3_dagster.defs.sensors import capture_sensor, expiry_sensor, seal_sensor, sweep_sensor
+from nats3_dagster.defs.sensors import capture_sensor, seal_sensor
 from nats3_dagster.defs.tables import live_tables, table_asset, table_job
+from nats3_dagster.defs.upkeep_sensors import copy_sensor, expiry_sensor, sweep_sensor
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals, Declaration, ExportSpec, ReplayPreset
 from nats3_dagster.model.archive_table import ArchiveTable
@@ -151,6 +152,7 @@ def definitions_of(
         catalog_sensor(naming, chosen),
         check_sensor(naming, names, check),
         compact_sensor(naming, chosen),
+        copy_sensor(naming),
         expiry_sensor(naming),
         sweep_sensor(naming),
     ]

@@ -1,5 +1,4 @@
-"""Sensors of an archive: one asks for a capture when one is due, one seals hours that have ended and are complete. And
-the sweep sensor of all archives.
+"""Sensors of an archive: one asks for a capture when one is due, one seals hours that have ended and are complete.
 
 Invariant: never two captures of an archive at a time, and a tick that asks for no run says why.
 
@@ -30,7 +29,7 @@ from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.backoff import active_capture, active_run, back_off, failing_hours
 from nats3_dagster.defs.checks import keeps_up, paused_out_of_reach
 from nats3_dagster.defs.failures import tick_failures
-from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, PROJECT, Naming
+from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, Naming
 from nats3_dagster.defs.partitions import blocks, range_tags
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Archive, ArchiveSpec, Declaration
@@ -48,9 +47,6 @@ SEAL_HOURS, SEAL_RUNS = 24 * 31, 8
 SEAL_TAG, WHY_TAG = "nats3/seal", "nats3/why"
 # Cursor of the capture sensor while its archive is paused, before the level; otherwise it is the level alone.
 PAUSED = "paused"
-SWEEP_INTERVAL_S = 300
-# Objects a tick: at 20 ms each it takes ten seconds of the minute that Dagster gives it.
-SWEPT_AT_ONCE = 500
 
 
 def capture_sensor(
@@ -228,55 +224,3 @@ def _seal_request(naming: Naming, name: str, block: tuple[str, str]) -> RunReque
 def deleted(name: str) -> SkipReason:
     """Returns the skip reason of a sensor that has outlived its archive."""
     return SkipReason(f"Archive {name} was deleted: reload the code location, and this sensor is gone")
-
-
-def expiry_sensor(naming: Naming = PROJECT) -> SensorDefinition:
-    """`expiry_sensor`: one for all archives, on unless switched off in the UI."""
-
-    @sensor(
-        name=naming.name("expiry_sensor"),
-        minimum_interval_seconds=SWEEP_INTERVAL_S,
-        default_status=DefaultSensorStatus.RUNNING,
-        description="Removes the hours that archives do not keep any longer, by their settings keep and keep_bytes; "
-        "what a hold covers stays. Their objects go with the sweep. It starts no runs.",
-    )
-    def evaluate(_context: SensorEvaluationContext) -> SkipReason:
-        # It imports nats, 0.1 s of each load of the definitions.
-        from nats3_dagster.archive.keep.retention import expire_each
-
-        with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            found = tuple(expire_each(workspace))
-            if problem := next((one.problem for one in found if one.problem), None):
-                raise problem
-        hours, messages = sum(one.hours for one in found), sum(one.messages for one in found)
-        if not hours:
-            return SkipReason("No hour has expired")
-        names = ", ".join(one.archive for one in found if one.hours)
-        return SkipReason(f"{hours:,} hours with {messages:,} messages expired: {names}")
-
-    return evaluate
-
-
-def sweep_sensor(naming: Naming = PROJECT) -> SensorDefinition:
-    """`sweep_sensor`: one for all archives, on unless switched off in the UI."""
-
-    @sensor(
-        name=naming.name("sweep_sensor"),
-        minimum_interval_seconds=SWEEP_INTERVAL_S,
-        default_status=DefaultSensorStatus.RUNNING,
-        description="Removes the objects of chunks that were deleted after their replay, once NATS3_DELETE_GRACE "
-        "seconds have passed, and rows of the catalog that nothing has needed for NATS3_HISTORY_KEEP. It starts no "
-        "runs.",
-    )
-    def evaluate(_context: SensorEvaluationContext) -> SkipReason:
-        # It imports nats, 0.1 s of each load of the definitions.
-        from nats3_dagster.archive.stored.removal import clean, sweep
-
-        with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            swept, rows = sweep(workspace, SWEPT_AT_ONCE), clean(workspace, rounds=1)
-        forgot = f"; forgot {rows:,} rows of the catalog" if rows else ""
-        if not swept.objects:
-            return SkipReason(f"No object waits to be removed whose grace has passed{forgot}")
-        return SkipReason(f"Removed {swept.objects:,} objects with {swept.bytes:,} bytes{forgot}")
-
-    return evaluate

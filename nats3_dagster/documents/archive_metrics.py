@@ -109,6 +109,20 @@ ARCHIVES = Table[OfArchive](
             lambda one: one.now.overdue,
         ),
         Row(
+            "nats3_archive_copy_missing_objects",
+            "Objects that a copy of the archive does not have yet.",
+            GAUGE,
+            lambda one: by_label(one.now.archive.spec.copies, lambda name: one.now.copy_missing.get(name, 0)),
+            labels=("bucket",),
+        ),
+        Row(
+            "nats3_archive_copy_lag_seconds",
+            "How long the oldest object is missing in a copy of the archive.",
+            GAUGE,
+            lambda one: by_label(one.now.archive.spec.copies, lambda name: one.now.copy_lag_s.get(name, 0)),
+            labels=("bucket",),
+        ),
+        Row(
             "nats3_archive_last_success_timestamp_seconds",
             "When the newest capture that completed ended.",
             GAUGE,

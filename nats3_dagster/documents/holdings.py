@@ -56,6 +56,9 @@ _HELD = {
     "hours_sealed": 1,
     "hours_replayed": 0,
     "unswept": {"objects": 2, "bytes": 2048, "until": "2026-11-21T08:00:00.000Z"},
+    "incomplete_copies": [
+        {"bucket": "other", "objects": 1, "bytes": 1024, "since": "2026-11-21T07:30:00.000Z", "removals": 0}
+    ],
 }
 
 
@@ -164,6 +167,16 @@ class Unswept(Document):
     until: str | None = Field(description="Until when they stay at least.")
 
 
+class IncompleteCopy(Document):
+    """A copy of an archive that misses objects, or has some to lose."""
+
+    bucket: str
+    objects: int = Field(description="That are missing.")
+    bytes: int
+    since: str | None = Field(description="Since when the oldest of them is missing.")
+    removals: int = Field(description="Objects that the archive's own bucket lost on purpose.")
+
+
 class ArchiveDetail(Archive):
     """An archive with what it holds, by life of its stream, and what was lost."""
 
@@ -180,6 +193,7 @@ class ArchiveDetail(Archive):
     hours_sealed: int
     hours_replayed: int
     unswept: Unswept
+    incomplete_copies: list[IncompleteCopy]
 
     @classmethod
     def of_overview(cls, seen: Overview, words: Words) -> Self:
@@ -200,6 +214,7 @@ class ArchiveDetail(Archive):
             unswept=Unswept(
                 objects=report.unswept.objects, bytes=report.unswept.bytes, until=stamp_of(report.kept_until)
             ),
+            incomplete_copies=[IncompleteCopy.by_name(one, since=stamp_of(one.oldest)) for one in report.copies],
         )
 
 

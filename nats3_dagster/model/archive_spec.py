@@ -201,6 +201,11 @@ class ArchiveSpec:
             object.__setattr__(self, "subjects", ())
 
     @property
+    def buckets(self) -> tuple[str, ...]:
+        """The archive's own bucket, and those of its copies."""
+        return (self.bucket, *self.copies)
+
+    @property
     def own_durable(self) -> str:
         """The name of the durable that the archive makes for itself."""
         return own_durable(self.name)

@@ -7,22 +7,30 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from dagster import build_sensor_context
 
+from nats3_dagster.archive.health import store_health
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.lifecycle.remove import delete, left, to_delete
+from nats3_dagster.archive.metrics_snapshot import archive_measures
 from nats3_dagster.archive.proof.manifest_repair import repair_manifests
 from nats3_dagster.archive.proof.repair import plan_repair, repair_all
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
 from nats3_dagster.archive.read.points import by_sequence
+from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.catalog.copies import CopyLag
 from nats3_dagster.chunks.footer_cache import FooterCache
+from nats3_dagster.defs import upkeep_sensors
+from nats3_dagster.defs.failures import CannotTick
+from nats3_dagster.defs.upkeep_sensors import copy_sensor
 from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk, Selection
 from nats3_dagster.objects import Bucket, create_bucket
 from nats3_dagster.query import engine
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.small_chunks import (
     HOUR,
     check_whole,
@@ -86,6 +94,39 @@ def test_a_copy_has_each_object_before_its_hour_is_sealed(workspace: Workspace, 
     archive = change(workspace, "logs", {"copies": ()}).after
     store(workspace, archive, 8, messages(16, 20))
     assert lag(workspace, archive, other) == (0, 0)
+
+
+def test_what_is_missing_is_shown_and_copied_bit_by_bit(
+    workspace: Workspace, bucket: str, nats3: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = f"copy-{uuid.uuid4().hex[:12]}"
+    archive = made(workspace, bucket, "logs")
+    folder.claim(workspace, archive)
+    small(workspace, archive, 2)
+    archive = change(workspace, "logs", {"copies": (other,)}).after
+    assert "copies miss" not in str([one.what for one in store_health.check_folders(workspace)])
+    monkeypatch.setattr(store_health, "COPY_LATE_S", -1)
+    assert f"its copies miss 3 objects in {other}" in str([one.what for one in store_health.check_folders(workspace)])
+    measured = archive_measures(workspace, workspace.catalog.archives.totals()).archives[0]
+    assert (measured.copy_missing, [*measured.copy_lag_s]) == ({other: 3}, [other])
+
+    # Ticks of the sensor: the copy is away, then it takes a part of what is missing, then the rest, then nothing.
+    def tick() -> str:
+        sensor: Any = copy_sensor()
+        return str(sensor(build_sensor_context()))
+
+    with pytest.raises(CannotTick, match=other):
+        tick()
+    create_bucket(workspace.settings.store, other)
+    monkeypatch.setattr(upkeep_sensors, "COPIED_BYTES", 1)
+    for missing in (2, 1, 0):
+        assert f"Copied 1 objects into {other}" in tick()
+        assert lag(workspace, archive, other) == (missing, 0)
+    assert "Every copy has" in tick()
+    assert nats3.ok("store", "copy", "logs", "-o", "json").json == [
+        {"archive": "logs", "bucket": other, "objects": 0, "bytes": 0, "removed": 0}
+    ]
+    assert objects(workspace, other).keys() == objects(workspace, bucket).keys()
 
 
 def test_what_is_not_as_it_was_written_is_not_copied(workspace: Workspace, bucket: str) -> None:
@@ -221,3 +262,31 @@ def test_a_purge_reaches_the_copies(workspace: Workspace, copied: tuple[Archive,
     assert (objects(workspace, archive.spec.bucket), objects(workspace, other)) == ({}, {})
     with pytest.raises(OperatorError, match="no archive"):
         to_delete(workspace, "logs", purge=True)
+
+
+def test_an_archive_is_made_again_from_its_copy(
+    workspace: Workspace, copied: tuple[Archive, str], nats3: Command
+) -> None:
+    """The first bucket and the catalog are lost. The folder of another copy belongs to the catalog that is gone."""
+    archive, other = copied
+    before = answers(workspace, archive)
+    third = f"copy-{uuid.uuid4().hex[:12]}"
+    create_bucket(workspace.settings.store, third)
+    archive = change(workspace, "logs", {"copies": (other, third)}).after
+    copies.copy(workspace, archive)
+    with workspace.catalog.session.transaction() as sql:
+        sql.connection.execute("truncate nats3.archive cascade")
+    for key in objects(workspace, archive.spec.bucket):
+        workspace.bucket(archive.spec.bucket).delete(key)
+
+    (made_again,) = rebuild(workspace, other, "of/logs")
+    assert (made_again.error, made_again.chunks) == (None, 3)
+    again = workspace.catalog.archives.get("logs")
+    assert (again.spec.bucket, again.spec.copies) == (other, (third,))
+    assert answers(workspace, again) == before
+    assert "belongs to an archive of another catalog" in nats3.refused("store", "copy", "logs")
+    nats3.ok("store", "claim", "logs", "--yes")
+    nats3.ok("store", "copy", "logs")
+    seal(workspace, again)
+    assert {*objects(workspace, third)} >= {chunk.meta.key for chunk in live(workspace, again)}
+    assert lag(workspace, again, third) == (0, 0)

@@ -100,6 +100,7 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
         "catalog_sensor",
         "check_sensor",
         "compact_sensor",
+        "copy_sensor",
         "expiry_sensor",
         "logs_capture_sensor",
         "logs_seal_sensor",

@@ -15,7 +15,7 @@ from nats3_dagster.archive.proof.verify import find_holes, sample_chunks
 from nats3_dagster.archive.selected.extent import extent
 from nats3_dagster.archive.selected.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.cli.main import main
-from nats3_dagster.defs import sensors
+from nats3_dagster.defs import sensors, upkeep_sensors
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.cursor import ArchiveCursor, write
 from nats3_dagster.defs.keys import PROJECT
@@ -120,7 +120,7 @@ def _moved_tick(workspace: Workspace) -> None:
 
 def _sweep_tick(_: Workspace) -> None:
     with _context() as context:
-        sensor: Any = sensors.sweep_sensor()
+        sensor: Any = upkeep_sensors.sweep_sensor()
         sensor(context)
 
 

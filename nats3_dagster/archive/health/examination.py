@@ -32,8 +32,10 @@ def examine(settings: Settings, buckets: Sequence[str] = ()) -> Iterator[Finding
 
 
 def _buckets(workspace: Workspace) -> tuple[str, ...]:
-    """The buckets of the archives; none where the catalog cannot be asked, which is a finding of its own."""
+    """The buckets of the archives and of their copies; none where the catalog cannot be asked, which is a finding of
+    its own."""
     try:
-        return tuple(sorted({archive.spec.bucket for archive in workspace.catalog.archives.all()}))
+        archives = workspace.catalog.archives.all()
     except Nats3Error:
         return ()
+    return tuple(sorted({bucket for archive in archives for bucket in archive.spec.buckets}))

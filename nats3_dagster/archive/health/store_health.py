@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from nats3_dagster.archive.health.finding import Finding
@@ -24,6 +25,8 @@ BUCKETS = 4
 # Archives that are looked at, and chunks of each: one HEAD for a chunk.
 ARCHIVES, CHUNKS_LOOKED_AT = 200, 3
 FOLDERS = 8
+# How long an object may be missing in a copy: the open hour's are copied with its seal.
+COPY_LATE_S = 2 * 3600
 
 
 def check(settings: Settings, buckets: Sequence[str]) -> Iterator[Finding]:
@@ -122,8 +125,21 @@ def check_folders(workspace: Workspace) -> Iterator[Finding]:
     with ThreadPoolExecutor(FOLDERS, thread_name_prefix="doctor-folder") as pool:
         problems = list(filter(None, pool.map(partial(_folder_problem, workspace), archives)))
     yield from problems
+    yield from filter(None, map(partial(_copies_problem, workspace), archives))
     if right := len(archives) - len(problems):
         yield Finding("ok", AREA, f"{right} archives own their folders, and have the chunks that were looked for")
+
+
+def _copies_problem(workspace: Workspace, archive: Archive) -> Finding | None:
+    late = [lag for lag in workspace.catalog.copies.lags(archive).values() if lag.oldest and _is_late(lag.oldest)]
+    if not late:
+        return None
+    missing = ", ".join(f"{lag.objects:,} objects in {lag.bucket}" for lag in late)
+    return Finding("warn", AREA, f"Archive {archive.name}: its copies miss {missing}", Next.COPY(archive=archive.name))
+
+
+def _is_late(oldest: datetime) -> bool:
+    return datetime.now(UTC) - oldest > timedelta(seconds=COPY_LATE_S)
 
 
 def _folder_problem(workspace: Workspace, archive: Archive) -> Finding | None:

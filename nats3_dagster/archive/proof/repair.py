@@ -24,6 +24,7 @@ from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import open_chunk
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.errors import ChunkError, Conflict, ObjectMissing, OperatorError
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState, clipped
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.objects import Bucket
@@ -217,6 +218,7 @@ def _put_back(workspace: Workspace, chunk: Chunk, data: bytes | memoryview) -> N
     out meanwhile."""
     meta = chunk.meta
     workspace.bucket(meta.bucket).put_again(meta.key, data, meta.sha256)
+    fault_point("repair.put_back")
     if workspace.catalog.chunks.find(chunk.id) is None:
         remove_objects(workspace, meta.bucket, [meta.key])
         raise _taken_away(chunk)

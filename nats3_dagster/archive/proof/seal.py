@@ -17,7 +17,7 @@ from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.chunks.manifest import manifest_number
-from nats3_dagster.errors import Conflict, Nats3Error, OperatorError, StoreError
+from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import CLOCKS_S, HOUR_NS, SECOND_NS, hour_bounds, hour_of, hour_start
 from nats3_dagster.model import Archive, Incarnation, Seal, StreamState
@@ -175,8 +175,16 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
     row, parts = catalog.seals.next(archive, hour)
     # After the hour was read: a chunk that comes later changes it, and the catalog refuses this seal.
     copies.copy(workspace, archive, hour)
-    manifest = build_manifest(workspace, archive, hour, row.number, parts)
-    data, key = manifest.encode()
+    try:
+        manifest = build_manifest(workspace, archive, hour, row.number, parts)
+        data, key = manifest.encode()
+    except ChunkError:
+        if catalog.seals.next(archive, hour)[0].revision == row.revision:
+            raise
+        # Chunks of before and after a change do not add up.
+        raise Conflict(
+            f"Hour {hour} of archive {archive.name} changed meanwhile", "It is sealed as it is then"
+        ) from None
     if highest := highest_manifests(workspace, archive, hour, at_least=row.number):
         # The catalog does not know it: sealing was killed, or the catalog is an older one. One with the same bytes is
         # this seal's; above any other it gets the next number, because the highest one is valid.

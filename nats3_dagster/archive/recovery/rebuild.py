@@ -170,7 +170,10 @@ class _Rebuild:
         owner = folder.owner_of(self._bucket, self._folder)
         kept = kept_settings.read(self._bucket, self._folder, owner.id) if owner else None
         if kept:
-            spec = replace(kept.spec, bucket=self._bucket.name, prefix=self._prefix)
+            name = self._bucket.name
+            # Where this is a copy, the archive is without it from now on.
+            copies = tuple(other for other in kept.spec.copies if other != name)
+            spec = replace(kept.spec, bucket=name, prefix=self._prefix, copies=copies)
             return replace(kept, spec=spec), ""
         stream, subjects = self._peek()
         spec = ArchiveSpec(self._name, stream, self._bucket.name, self._prefix, subjects)

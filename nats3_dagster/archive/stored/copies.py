@@ -9,10 +9,11 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog.copies import CopyTask
-from nats3_dagster.errors import ChunkError, OperatorError, StoreError
+from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
@@ -39,9 +40,12 @@ class Copied:
     removed: int
 
 
-def copy(workspace: Workspace, archive: Archive, hour: str | None = None) -> tuple[Copied, ...]:
+def copy(
+    workspace: Workspace, archive: Archive, hour: str | None = None, limit_bytes: int | None = None
+) -> tuple[Copied, ...]:
     """Make the copies of the archive equal to its first bucket, for all hours or one; what was done for each. A copy
     that fails does not stop the others. For one hour nothing is removed: a seal does not wait for removals.
+    `limit_bytes`: ends a copy once so much was put there.
 
     Raises StoreError, which says how many objects are missing in the copy; ChunkError for an object of the first bucket
     that is not as it was written; Conflict if another catalog's archive owns the folder there. The next call does the
@@ -52,7 +56,7 @@ def copy(workspace: Workspace, archive: Archive, hour: str | None = None) -> tup
         if not workspace.catalog.copies.tasks(archive, bucket_name, 1, hour) and hour is not None:
             continue
         try:
-            done.append(_copy(workspace, archive, bucket_name, hour))
+            done.append(_copy(workspace, archive, bucket_name, hour, limit_bytes))
         except ChunkError:
             raise
         except StoreError as error:
@@ -61,6 +65,21 @@ def copy(workspace: Workspace, archive: Archive, hour: str | None = None) -> tup
             failure = failure or type(error)(
                 f"The copy of archive {archive.name} in the bucket {bucket_name!r}{missing}: {error.what}", error.hint
             )
+    if failure:
+        raise failure
+    return tuple(done)
+
+
+def copy_each(workspace: Workspace, limit_bytes: int) -> tuple[Copied, ...]:
+    """`copy` for each archive whose copies miss something, or have to lose something. One that fails does not stop the
+    others: then the first error is raised at the end."""
+    done: list[Copied] = []
+    failure: Nats3Error | None = None
+    for name in workspace.catalog.copies.due_archives():
+        try:
+            done += copy(workspace, workspace.catalog.archives.get(name), limit_bytes=limit_bytes)
+        except Nats3Error as error:
+            failure = failure or error
     if failure:
         raise failure
     return tuple(done)
@@ -81,13 +100,17 @@ def purge(workspace: Workspace, archive: Archive) -> int:
     return removed
 
 
-def _copy(workspace: Workspace, archive: Archive, bucket_name: str, hour: str | None) -> Copied:
+def _copy(
+    workspace: Workspace, archive: Archive, bucket_name: str, hour: str | None, limit_bytes: int | None
+) -> Copied:
     copies = workspace.catalog.copies
     objects = size = removed = 0
     with copies.alone(bucket_name, PATIENCE_S), ThreadPoolExecutor(AT_ONCE, "nats3-copy") as pool:
         folder.claim(workspace, archive, bucket_name=bucket_name)
         fault_point("copy.claimed")
-        while tasks := copies.tasks(archive, bucket_name, PAGE, hour):
+        while (limit_bytes is None or size < limit_bytes) and (
+            tasks := _up_to(copies.tasks(archive, bucket_name, PAGE, hour), limit_bytes)
+        ):
             puts = [task for task in tasks if not task.removes]
             try:
                 list(pool.map(partial(_put, workspace), puts))
@@ -104,6 +127,14 @@ def _copy(workspace: Workspace, archive: Archive, bucket_name: str, hour: str | 
             objects, size = objects + len(puts), size + sum(task.stored_bytes for task in puts)
             removed += len(tasks) - len(puts)
     return Copied(bucket_name, objects, size, removed)
+
+
+def _up_to(tasks: list[CopyTask], limit_bytes: int | None) -> list[CopyTask]:
+    """The first of the tasks, until they have `limit_bytes` together."""
+    if limit_bytes is None:
+        return tasks
+    sums = accumulate(task.stored_bytes for task in tasks)
+    return [task for task, size in zip(tasks, sums, strict=True) if size - task.stored_bytes < limit_bytes]
 
 
 def _put(workspace: Workspace, task: CopyTask) -> None:

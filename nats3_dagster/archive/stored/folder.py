@@ -159,8 +159,7 @@ def check_removable(workspace: Workspace, bucket_name: str, keys: Iterable[str])
 
 def _places(archive: Archive) -> list[tuple[str, str]]:
     """The archive's bucket and those of its copies, each with the folder."""
-    spec = archive.spec
-    return [(bucket, archive_prefix(spec.prefix, archive.name)) for bucket in (spec.bucket, *spec.copies)]
+    return [(bucket, archive_prefix(archive.spec.prefix, archive.name)) for bucket in archive.spec.buckets]
 
 
 def _is_obsolete(workspace: Workspace, bucket_name: str, folder: str) -> bool:
@@ -202,5 +201,5 @@ def _foreign(spec: ArchiveSpec, owner: Owner, bucket_name: str) -> Conflict:
     return Conflict(
         f"{folder} in the bucket {bucket_name!r} belongs to an archive of another catalog: of stream {owner.stream}, "
         f"with the id {owner.id}",
-        Next.TAKE_OVER_FOLDER(archive=spec.name),
+        Next.TAKE_OVER_FOLDER(archive=spec.name) if bucket_name == spec.bucket else Next.CLAIM_COPY(archive=spec.name),
     )

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 
-from nats3_dagster.errors import ObjectMissing
+from nats3_dagster.archive.stored.any_bucket import from_any_bucket
+from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.model import Chunk, ChunkMeta
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
@@ -15,13 +18,13 @@ LISTED = 4
 
 
 def check_objects(workspace: Workspace, chunks: Iterable[Chunk]) -> None:
-    """Every object is there with its size. Raises ObjectMissing or StoreError."""
-    folders: dict[tuple[str, str], list[ChunkMeta]] = {}
+    """Every object is there with its size, in the archive's own bucket or in a copy. Raises ObjectMissing or
+    StoreError."""
+    folders: dict[tuple[str, str], list[Chunk]] = {}
     for chunk in chunks:
-        folders.setdefault((chunk.stored.bucket, chunk.stored.key.rpartition("/")[0]), []).append(chunk.stored)
-    buckets = {name: workspace.bucket(name) for name, _ in folders}
+        folders.setdefault((chunk.stored.bucket, chunk.stored.key.rpartition("/")[0]), []).append(chunk)
     with ThreadPoolExecutor(THREADS, "nats3-look") as pool:
-        looks = [pool.submit(_check, buckets[name], folder, own) for (name, folder), own in folders.items()]
+        looks = [pool.submit(_check, workspace, name, folder, own) for (name, folder), own in folders.items()]
         try:
             for look in looks:
                 look.result()
@@ -29,15 +32,23 @@ def check_objects(workspace: Workspace, chunks: Iterable[Chunk]) -> None:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _check(bucket: Bucket, folder: str, chunks: Sequence[ChunkMeta]) -> None:
-    listed: Mapping[str, int] = dict(bucket.list(folder)) if len(chunks) >= LISTED and folder else {}
+def _check(workspace: Workspace, bucket: str, folder: str, chunks: Sequence[Chunk]) -> None:
+    listed: Mapping[str, int] = {}
+    if len(chunks) >= LISTED and folder:
+        with suppress(StoreError):  # then each object is asked for
+            listed = dict(workspace.bucket(bucket).list(folder))
     for chunk in chunks:
-        if listed.get(chunk.key) == chunk.stored_bytes:
-            continue
-        # The store is asked for the object itself before it counts as missing.
-        size = bucket.head(chunk.key).size
-        if size != chunk.stored_bytes:
-            raise ObjectMissing(
-                f"{chunk.key} has {size} bytes and not {chunk.stored_bytes}",
-                "It was truncated or replaced: restore it from a copy, or capture the hour again",
-            )
+        if listed.get(chunk.stored.key) != chunk.stored.stored_bytes:
+            # The store is asked for the object itself before it counts as missing.
+            from_any_bucket(chunk, workspace.bucket, partial(_look, meta=chunk.stored))
+
+
+def _look(bucket: Bucket, meta: ChunkMeta) -> bool:
+    """True. Raises ObjectMissing or StoreError unless the object is there with its size."""
+    size = bucket.head(meta.key).size
+    if size != meta.stored_bytes:
+        raise ObjectMissing(
+            f"{meta.key} has {size} bytes and not {meta.stored_bytes}",
+            "It was truncated or replaced: restore it from a copy, or capture the hour again",
+        )
+    return True

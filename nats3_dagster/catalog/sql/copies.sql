@@ -18,6 +18,13 @@ where archive_id = :archive and bucket = :bucket and removes
 order by since, key
 limit :limit_to;
 
+-- name: copying_due()
+-- The archives whose copies miss something, or have to lose something.
+select a.name from nats3.archive a
+where a.deleted_at is null and cardinality(a.copies) > 0 and exists (
+    select from nats3.copy_task t where t.archive_id = a.id)
+order by a.name;
+
 -- name: copy_lags(archive)
 -- For each copy of the archive the missing objects, their bytes, since when the oldest is missing, and the removals to do.
 select t.bucket, count(*) filter (where not t.removes) as objects,

@@ -59,8 +59,8 @@ where a.deleted_at is null and m.sequences > 0
 group by a.name, m.reason;
 
 -- name: kept_counts()
--- Sequences that were removed on purpose from each archive that is not deleted, by reason; its holds; and the hours that
--- its `keep` has passed and that have chunks without a hold.
+-- Sequences that were removed on purpose from each archive that is not deleted, by reason; its holds; the hours that its
+-- `keep` has passed and that have chunks without a hold; and what is missing in each copy: objects, and seconds since the oldest.
 select a.name as archive, n.what, n.label, n.value
 from nats3.archive a cross join lateral (
     select 'removed' as what, s.reason as label, sum(s.sequences)::bigint as value
@@ -75,6 +75,12 @@ from nats3.archive a cross join lateral (
           select from nats3.chunk c
           where c.archive_id = a.id and c.hour = h.hour and c.deleted_at is null
             and not nats3.is_held(c.archive_id, c.hour, c.seqs))
+    union all
+    select 'copy_missing', t.bucket, count(*) from nats3.copy_task t
+    where t.archive_id = a.id and not t.removes group by t.bucket
+    union all
+    select 'copy_lag', t.bucket, ceil(extract(epoch from now() - min(t.since)))::bigint from nats3.copy_task t
+    where t.archive_id = a.id and not t.removes group by t.bucket
 ) n
 where a.deleted_at is null and n.value > 0;
 

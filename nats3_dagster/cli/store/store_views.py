@@ -115,6 +115,10 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     if (left := view["unswept"])["objects"]:
         size = text_of(Size(left["bytes"]))
         lines["deleted"] = f"{left['objects']:,} objects ({size}), kept until {text_of(when(left['until']))}"
+    for copy in view["incomplete_copies"]:
+        size = text_of(Size(copy["bytes"]))
+        since = f" since {text_of(when(copy['since']))}" if copy["since"] else ""
+        lines[f"copy in {copy['bucket']}"] = f"{copy['objects']:,} objects ({size}) are missing{since}"
     for number, g in enumerate(view["gaps"]):
         some = ", ".join(f"{a}-{b}" for a, b in g["ranges"][:5]) + (" ..." if len(g["ranges"]) > 5 else "")
         lines[f"gap {number + 1}"] = f"{g['sequences']:,} {g['reason']}: {some}"

@@ -18,12 +18,14 @@ create table nats3.copy_task (
 create index copy_task_hour on nats3.copy_task (archive_id, hour);
 create index copy_task_oldest on nats3.copy_task (archive_id, since);
 
--- Each new chunk and each new manifest is to be put into the copies of its archive, in the transaction that adds it.
+-- Each new chunk and each new manifest is to be put into the copies of its archive, in the transaction that adds it. A seal of an
+-- archive that was made again from a bucket of another name has its manifest elsewhere, and the hour is sealed again.
 create function nats3.copy_added() returns trigger language plpgsql as $$
 begin
     insert into nats3.copy_task (bucket, key, archive_id, hour, source, sha256, stored_bytes)
     select place, n.key, n.archive_id, n.hour, n.bucket, n.sha256, n.stored_bytes
     from added n join nats3.archive a on a.id = n.archive_id cross join unnest(a.copies) place
+    where n.bucket = a.bucket
     on conflict (bucket, key) do update
     set archive_id = excluded.archive_id, hour = excluded.hour, source = excluded.source, sha256 = excluded.sha256,
         stored_bytes = excluded.stored_bytes, removes = false;
@@ -49,7 +51,7 @@ begin
         select key, hour, bucket, sha256, stored_bytes from nats3.seal
         where archive_id = new.id and superseded_at is null
     ) o
-    where place <> all (old.copies)
+    where place <> all (old.copies) and o.bucket = new.bucket
     on conflict (bucket, key) do update
     set archive_id = excluded.archive_id, hour = excluded.hour, source = excluded.source, sha256 = excluded.sha256,
         stored_bytes = excluded.stored_bytes, removes = false;
