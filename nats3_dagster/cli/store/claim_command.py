@@ -12,7 +12,7 @@ from nats3_dagster.workspace import Workspace
 
 
 def claim(name: ArchiveName, yes: Yes = False, output: Output = Format.table) -> None:
-    """Make an archive the owner of its folder in its bucket and in its copies, even if another one owns it now. Needed
+    """Make an archive the owner of its folder in its bucket and copies, even if another one owns it now. Needed
     after a bucket was restored from an older copy, or moved. Objects are not changed; those that are missing are named
     by `nats3 chunk verify`."""
     with Workspace(Settings.load()) as workspace:
