@@ -45,6 +45,8 @@ class ArchiveMeasure:
     # Objects that are missing in each copy, and for how many seconds the oldest is. A copy that has all is left out.
     copy_missing: Mapping[str, int]
     copy_lag_s: Mapping[str, int]
+    # Objects that have erased messages and are still there.
+    erased_objects: int
 
     @property
     def archive(self) -> Archive:
@@ -87,6 +89,7 @@ def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> A
                 _by_label(counts, sums.archive.name, "overdue").get("", 0),
                 _by_label(counts, sums.archive.name, "copy_missing"),
                 _by_label(counts, sums.archive.name, "copy_lag"),
+                _by_label(counts, sums.archive.name, "erased_objects").get("", 0),
             )
             for sums in totals
         ),

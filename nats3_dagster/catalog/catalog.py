@@ -13,6 +13,7 @@ from nats3_dagster.catalog.compaction import Compaction
 from nats3_dagster.catalog.copies import Copies
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.durables import Durables
+from nats3_dagster.catalog.erasures import Erasures
 from nats3_dagster.catalog.expiry import Expiry
 from nats3_dagster.catalog.exports import Exports
 from nats3_dagster.catalog.gaps import Gaps
@@ -45,6 +46,7 @@ class Catalog:
         self.compaction = Compaction(session, self.chunks)
         self.copies = Copies(session)
         self.durables = Durables(session)
+        self.erasures = Erasures(session, self.chunks)
         self.gaps = Gaps(session)
         self.history = History(session)
         self.holds = Holds(session)

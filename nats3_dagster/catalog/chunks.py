@@ -192,11 +192,11 @@ class Chunks:
         run_id: str | None = None,
         begun: datetime,
         merged: Sequence[int] | None = None,
-        what: str = "repaired",
+        what: str | None = "repaired",
     ) -> None:
         """Take live chunks out of the archive, and chunks and gaps of the same sequences in: all or nothing, as
-        `commit` does; `what`: as the history calls it. Raises Conflict also when one of the chunks is no longer live,
-        Held when a hold keeps messages of them that the new chunks do not have."""
+        `commit` does; `what`: as the history calls it, None if it has another line. Raises Conflict also when one of
+        the chunks is no longer live, Held when a hold keeps messages of them that the new chunks do not have."""
         with self._session.transaction() as sql:
             lock_archive(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
@@ -204,7 +204,8 @@ class Chunks:
                 gone = ", ".join(str(chunk_id) for chunk_id in sorted({*chunk_ids} - {*retired}))
                 raise Conflict(f"Another process replaced or retired chunk {gone}", "See which chunks are bad now")
             self.commit(archive, chunks, gaps, run_id=run_id, begun=begun, merged=merged)
-            note(sql, archive, what, {"chunks": len(retired)}, run_id)
+            if what:
+                note(sql, archive, what, {"chunks": len(retired)}, run_id)
 
 
 def lock_archive(sql: Statements, archive: Archive) -> None:

@@ -123,7 +123,8 @@ COMMANDS = {
             "cat": Lazy(
                 f"{_CLI}.reads.cat_command:cat",
                 "Print all messages of a selection, in stream order; in json one per line.",
-            )
+            ),
+            "erase": Lazy(f"{_CLI}.reads.erase_command:erase", "Erase messages from an archive for good."),
         },
     ),
     "query": Lazy(

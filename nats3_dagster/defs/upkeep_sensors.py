@@ -76,14 +76,16 @@ def sweep_sensor(naming: Naming = PROJECT) -> SensorDefinition:
         minimum_interval_seconds=INTERVAL_S,
         default_status=DefaultSensorStatus.RUNNING,
         description="Removes the objects of chunks that were deleted after their replay, once NATS3_DELETE_GRACE "
-        "seconds have passed, and rows of the catalog that nothing has needed for NATS3_HISTORY_KEEP. It starts no "
-        "runs.",
+        "seconds have passed, objects that erasures left, and rows of the catalog that nothing has needed for "
+        "NATS3_HISTORY_KEEP. It starts no runs.",
     )
     def evaluate(_context: SensorEvaluationContext) -> SkipReason:
         # It imports nats, 0.1 s of each load of the definitions.
+        from nats3_dagster.archive.keep.erased_objects import finish_each
         from nats3_dagster.archive.stored.removal import clean, sweep
 
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
+            finish_each(workspace)
             swept, rows = sweep(workspace, SWEPT_AT_ONCE), clean(workspace, rounds=1)
         forgot = f"; forgot {rows:,} rows of the catalog" if rows else ""
         if not swept.objects:

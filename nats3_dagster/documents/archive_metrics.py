@@ -96,7 +96,7 @@ ARCHIVES = Table[OfArchive](
         ),
         Row(
             "nats3_archive_removed_messages",
-            "Sequences that were removed on purpose: after a replay, or because they are not kept any longer.",
+            "Sequences that were removed on purpose: after a replay, not kept any longer, or erased.",
             GAUGE,
             lambda one: by_label(REMOVED, lambda reason: one.now.removed.get(reason, 0)),
             labels=("reason",),
@@ -107,6 +107,12 @@ ARCHIVES = Table[OfArchive](
             "Hours that the archive's keep has passed and that are there, but for what holds cover.",
             GAUGE,
             lambda one: one.now.overdue,
+        ),
+        Row(
+            "nats3_archive_erased_objects",
+            "Objects that have erased messages and are still in the store.",
+            GAUGE,
+            lambda one: one.now.erased_objects,
         ),
         Row(
             "nats3_archive_copy_missing_objects",

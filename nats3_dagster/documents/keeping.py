@@ -23,6 +23,7 @@ What = Literal[
     "repaired",
     "adopted",
     "compacted",
+    "erased",
     "captured",
     "sealed",
     "replayed",

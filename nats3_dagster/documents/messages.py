@@ -47,8 +47,9 @@ class Message(Document):
 class RemovedMessages(Document):
     """Messages of a selection that were taken out of the archive on purpose."""
 
-    reason: Literal["retired", "expired_by_policy"] = Field(
-        description="retired: deleted after a replay. expired_by_policy: the archive does not keep them any longer."
+    reason: Literal["retired", "expired_by_policy", "erased"] = Field(
+        description="retired: deleted after a replay. expired_by_policy: the archive does not keep them any longer. "
+        "erased: removed for good."
     )
     replay_id: str | None = Field(description="The replay that published them before; null where none did.")
     messages: int = Field(description="How many, at most where it is not exact.")

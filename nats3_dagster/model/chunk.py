@@ -12,7 +12,7 @@ from nats3_dagster.model.stream import Incarnation, SeqRange
 # to live of single messages. `superseded_or_ttl`: one of these two. `damaged`: the server lost it with a damaged block.
 # `undelivered`: the archive's durable was not there when the message was stored, or delivered it to another client.
 # `missing`: gone with its stream. `unselected`: not taken by the archive's filter. `retired`: taken out of the archive
-# after a replay. `expired_by_policy`: not kept any longer.
+# after a replay. `expired_by_policy`: not kept any longer. `erased`: removed for good, on purpose.
 Reason = Literal[
     "deleted",
     "expired",
@@ -25,6 +25,7 @@ Reason = Literal[
     "missing",
     "retired",
     "expired_by_policy",
+    "erased",
 ]
 # Reasons of messages that may have gone from the stream before they were captured.
 LOSSES: tuple[Reason, ...] = (
@@ -40,7 +41,7 @@ LOSSES: tuple[Reason, ...] = (
 LOST_IN_CHUNKS: tuple[Reason, ...] = tuple(reason for reason in LOSSES if reason != "missing")
 # Reasons of messages that were captured, and taken out of the archive on purpose: no capture, repair or adoption brings
 # them back.
-REMOVED: tuple[Reason, ...] = ("retired", "expired_by_policy")
+REMOVED: tuple[Reason, ...] = ("retired", "expired_by_policy", "erased")
 # Reasons without a missing message: it was deleted on purpose, or not selected.
 NOT_MISSING: tuple[Reason, ...] = ("deleted", "unselected")
 # Above this number of subjects in one chunk the catalog keeps a bloom filter of them and no counts: a row for each

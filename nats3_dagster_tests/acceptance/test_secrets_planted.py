@@ -232,8 +232,11 @@ def test_no_command_repeats_a_secret_in_the_place_of_a_value(planted: dict[str, 
     assert leaks == [], "\n".join(map(str, leaks))
 
 
-def test_no_command_shows_a_secret(planted: dict[str, str], bucket: str, nats3: Command, tmp_path: Path) -> None:
+def test_no_command_shows_a_secret(
+    planted: dict[str, str], bucket: str, nats3: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every command, with all secrets in place; then some with wrong ones, which servers refuse."""
+    monkeypatch.chdir(tmp_path)  # some write the file that is not there
     create = ("store", "create", "--name", "a", "--stream", "S", "--bucket", bucket, "--debug")
     more = [
         create,

@@ -47,6 +47,8 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "capture": None,
     "copy_task": None,
     "durable": None,
+    "erased_object": None,
+    "erasure": None,
     "event": None,
     "export": None,
     "export_hour": None,

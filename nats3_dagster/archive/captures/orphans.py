@@ -60,14 +60,19 @@ class Orphans:
 
     def overlapping(self, incarnation: Incarnation, ranges: Sequence[SeqRange]) -> Iterator[Orphan]:
         """Those that hold sequences of the ranges, the longest first. Raises StoreError, SourceError."""
+        for key in self.keys(incarnation, ranges):
+            if orphan := self.open(key, incarnation):
+                yield orphan
+
+    def keys(self, incarnation: Incarnation, ranges: Sequence[SeqRange]) -> list[str]:
+        """The keys of those that may hold sequences of the ranges, the longest first; none is opened. Raises
+        StoreError."""
         keys: dict[str, SeqRange] = {}
         # Compared first: there may be many ranges, and a day has many objects.
         for key, seqs in self._within(incarnation, SeqRange(ranges[0].first, ranges[-1].last)):
             if key not in self._own and clipped(ranges, seqs):
                 keys[key] = seqs
-        for key in sorted(self._unknown(keys), key=lambda key: (-keys[key].size, key)):
-            if orphan := self.open(key, incarnation):
-                yield orphan
+        return sorted(self._unknown(keys), key=lambda key: (-keys[key].size, key))
 
     def open(self, key: str, incarnation: Incarnation) -> Orphan | None:
         """The object, proven; None where it is not used."""

@@ -25,8 +25,9 @@ from nats3_dagster.chunks import open_chunk
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.errors import ChunkError, Conflict, ObjectMissing, OperatorError
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.model import NOT_MISSING, Archive, Chunk, ChunkMeta, Gap, StreamState, clipped
+from nats3_dagster.model import NOT_MISSING, REMOVED, Archive, Chunk, ChunkMeta, Gap, StreamState, clipped
 from nats3_dagster.model.numbers import Int64s
+from nats3_dagster.model.stream import without
 from nats3_dagster.objects import Bucket
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -183,7 +184,16 @@ def _capture(
         former_filters=archive.former_filters,
         given_up=given_up,
     )
-    return captured, list(RangeCapture(job, meta.covers, workspace.link, captured).outcomes())
+    # What was erased stays erased, though the stream may still have it.
+    removed = (meta.deleted or ()) if meta.absent_reason in REMOVED else ()
+    outcomes = [
+        outcome
+        for window in without([meta.covers], removed)
+        for outcome in RangeCapture(job, window, workspace.link, captured).outcomes()
+    ]
+    if removed and meta.absent_reason:
+        outcomes.append(Gap(meta.incarnation, removed, meta.absent_reason))
+    return captured, outcomes
 
 
 def _put_in_place(

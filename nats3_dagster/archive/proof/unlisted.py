@@ -92,7 +92,7 @@ def _fill_chunks(
     added = 0
     for chunk in catalog.chunks.select(archive, incarnation=incarnation, seqs=seqs, with_deleted=True):
         old = chunk.meta
-        if old.messages == old.covers.size:
+        if old.messages == old.covers.size or old.absent_reason in REMOVED:
             continue
         begun = catalog.now()
         if (messages := missing_in(workspace, archive, old, orphans)) is not None:
@@ -101,6 +101,11 @@ def _fill_chunks(
             remove_objects(workspace, old.bucket, [old.key])
             added += messages.num_rows
     return added
+
+
+def missing_of(workspace: Workspace, archive: Archive, reader: ChunkReader) -> int:
+    """How many messages of an object no live chunk has, and were not removed."""
+    return _missing(workspace, archive, reader, _seqs(archive, reader))
 
 
 def _missing(workspace: Workspace, archive: Archive, reader: ChunkReader, seqs: Int64s) -> int:
@@ -112,7 +117,7 @@ def _missing(workspace: Workspace, archive: Archive, reader: ChunkReader, seqs: 
     ):
         own = chunk.meta
         inside = (seqs >= own.covers.first) & (seqs <= own.covers.last)
-        if own.messages < own.covers.size:
+        if own.messages < own.covers.size and own.absent_reason not in REMOVED:
             stored = open_chunk(workspace.bucket(own.bucket).get(own.key), own)
             inside &= np.isin(seqs, np.concatenate([b.column("seq").to_numpy() for b in stored.batches(["seq"])]))
         missing &= ~inside

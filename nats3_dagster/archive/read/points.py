@@ -35,6 +35,7 @@ _WHY: Final[Mapping[Reason, str]] = {
     "missing": "it was gone with its stream before it was captured",
     "unselected": "the archive does not take its subject",
     "retired": "it was taken out of the archive",
+    "erased": "it was erased",
     "expired_by_policy": "the archive does not keep messages of its age, or more bytes",
 }
 

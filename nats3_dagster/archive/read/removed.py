@@ -27,6 +27,8 @@ class Removed:
         count = f"{'' if self.is_exact else 'up to '}{self.messages:,} message{'' if self.messages == 1 else 's'}"
         if self.reason == "expired_by_policy":
             return f"{count} of the selection, which it does not keep any longer"
+        if self.reason == "erased":
+            return f"{count} of the selection, which were erased"
         by = f"after replay {self.replay_id} had published them" if self.replay_id else "on purpose"
         return f"{count} of the selection, removed {by}"
 

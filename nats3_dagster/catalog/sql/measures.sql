@@ -60,11 +60,18 @@ group by a.name, m.reason;
 
 -- name: kept_counts()
 -- Sequences that were removed on purpose from each archive that is not deleted, by reason; its holds; the hours that its
--- `keep` has passed and that have chunks without a hold; and what is missing in each copy: objects, and seconds since the oldest.
+-- `keep` has passed and that have chunks without a hold; what is missing in each copy: objects, and
+-- seconds since the oldest; and objects that have erased messages and are still there.
 select a.name as archive, n.what, n.label, n.value
 from nats3.archive a cross join lateral (
     select 'removed' as what, s.reason as label, sum(s.sequences)::bigint as value
-    from nats3.gap_sum s where s.archive_id = a.id and nats3.is_removed(s.reason) group by s.reason
+    from nats3.gap_sum s where s.archive_id = a.id and nats3.is_removed(s.reason) and s.reason <> 'erased' group by s.reason
+    union all
+    -- Most of them are absent inside of chunks.
+    select 'removed', 'erased', sum(e.messages)::bigint from nats3.erasure e where e.archive_id = a.id
+    union all
+    select 'erased_objects', '', count(*) from nats3.erased_object o join nats3.erasure e on e.id = o.erasure_id
+    where e.archive_id = a.id
     union all
     select 'holds', '', count(*) from nats3.hold h where h.archive_id = a.id and h.released_at is null
     union all

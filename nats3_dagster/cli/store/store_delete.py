@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from nats3_dagster.archive.keep.erased_objects import finish_each
 from nats3_dagster.archive.lifecycle import jobs, remove
 from nats3_dagster.archive.lifecycle.jobs import as_id
 from nats3_dagster.archive.stored import removal
@@ -95,6 +96,8 @@ def sweep(
     """Remove objects of deleted chunks once the grace period is over (delete_grace), and rows of the catalog that
     nothing has needed for long (history_keep). Dagster's sweep_sensor does it by itself."""
     with Workspace(Settings.load()) as workspace:
+        if not dry_run:
+            finish_each(workspace)
         swept = removal.sweepable(workspace) if dry_run else removal.sweep(workspace)
         rows = 0 if dry_run else removal.clean(workspace)
         found: list[removal.OrphanObject] | None = None

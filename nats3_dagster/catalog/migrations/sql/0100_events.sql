@@ -10,9 +10,10 @@ create table nats3.event (
     archive_id     bigint not null references nats3.archive,
     what           text not null check (what in (
         'created', 'rebuilt', 'changed', 'deleted', 'held', 'released', 'expired', 'removed', 'swept', 'repaired',
-        'adopted', 'compacted')),
+        'adopted', 'compacted', 'erased')),
     -- changed: the settings as [before, after] by column. held, released: the hold. expired: chunks, messages, bytes and
-    -- the first and the last hour. removed, repaired, adopted, compacted: chunks, and what removed them. swept: objects. Nothing of
+    -- the first and the last hour. removed, repaired, adopted, compacted: chunks, and what removed them. swept: objects. erased: messages, chunks, the reason, and the
+    -- kinds of conditions. Nothing of
     -- messages.
     detail         jsonb not null default '{}',
     actor          text not null default nats3.actor(),

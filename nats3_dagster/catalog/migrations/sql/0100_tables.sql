@@ -203,7 +203,7 @@ create table nats3.chunk (
     constraint chunk_absent_reason check (
         (absent_reason is not null) = (absent > 0)
         and absent_reason in ('deleted', 'expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'undelivered',
-                              'unselected')
+                              'unselected', 'erased')
         -- Only a subject filter leaves open which sequences are absent.
         and (absent_reason = 'unselected' or deleted is not null)),
     constraint chunk_minutes_account check (
@@ -301,11 +301,11 @@ create function nats3.may_have(blocks bytea, place bigint, bits integer[]) retur
              unnest(bits) as bit
     );
 
--- Whether a reason says that messages were captured, and taken out of the archive on purpose: after a replay, or because
--- the archive does not keep them any longer.
+-- Whether a reason says that messages were captured, and taken out of the archive on purpose: after a replay, because the
+-- archive does not keep them any longer, or because they had to be erased.
 create function nats3.is_removed(reason text) returns boolean
     language sql immutable strict parallel safe
-    return reason in ('retired', 'expired_by_policy');
+    return reason in ('retired', 'expired_by_policy', 'erased');
 
 -- What no chunk holds, and why: one row for each contiguous range of one reason, and of the same hours and times. A gap has no messages, so it has no hour by itself: its
 -- hours lie between those of its neighbours (gaps.sql).
@@ -316,7 +316,7 @@ create table nats3.gap (
     seqs           int8range not null,
     reason         text not null check (reason in (
         'deleted', 'expired', 'superseded', 'ttl', 'superseded_or_ttl', 'damaged', 'undelivered', 'unselected',
-        'missing', 'retired', 'expired_by_policy')),
+        'missing', 'retired', 'expired_by_policy', 'erased')),
     -- The messages of the gap were stored from after_ns to before_ns. Null where nothing is missing: what was deleted or
     -- not selected was somebody's will.
     after_ns       bigint,

@@ -63,7 +63,7 @@ begin
     from added a cross join lateral (values
         ('captured_messages', '', a.messages), ('captured_bytes', '', a.payload_bytes),
         ('stored_bytes', '', a.stored_bytes), ('chunks', nats3.size_class(a.stored_bytes), 1),
-        ('lost', a.absent_reason, case when a.absent_reason not in ('deleted', 'unselected') then a.absent end)
+        ('lost', a.absent_reason, case when a.absent_reason not in ('deleted', 'unselected', 'erased') then a.absent end)
     ) as v(what, label, value)
     -- A compaction puts objects, and captures nothing.
     where v.value > 0 and (a.captured_at is null or v.what in ('stored_bytes', 'chunks'))

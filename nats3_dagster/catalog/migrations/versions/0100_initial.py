@@ -1,4 +1,5 @@
-"""The schema: tables, the hours of gaps, kept sums, what Postgres proves, holds, copies, events, totals, and views."""
+"""The schema: tables, the hours of gaps, kept sums, what Postgres proves, holds, copies, erasures, events, totals,
+views."""
 
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def upgrade() -> None:
         "proofs",
         "holds",
         "copies",
+        "erasures",
         "totals",
         "cleaning",
         "views",
