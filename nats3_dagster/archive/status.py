@@ -10,6 +10,7 @@ from typing import Any
 
 from nats3_dagster.archive.source.absence import lost_by_reason
 from nats3_dagster.catalog.copies import CopyLag
+from nats3_dagster.catalog.hours import HourMarks
 from nats3_dagster.errors import OperatorError, Unknown
 from nats3_dagster.hours import hour_of, hour_start
 from nats3_dagster.model import (
@@ -75,6 +76,7 @@ class HourReport:
     content: str
     # Messages of the whole archive.
     total: int
+    marks: HourMarks
 
     @property
     def losses(self) -> int:
@@ -153,7 +155,7 @@ def hour(workspace: Workspace, archive: Archive, key: str) -> HourReport:
     chunks = catalog.chunks.of_hour(archive, key)
     content = contents(workspace, archive, [key])[key]
     total = sum(coverage.messages for coverage in catalog.coverage.all(archive))
-    return HourReport(archive, key, revision, chunks, gaps, content, total)
+    return HourReport(archive, key, revision, chunks, gaps, content, total, catalog.hours.marks(archive, key))
 
 
 def contents(workspace: Workspace, archive: Archive, keys: Collection[str]) -> dict[str, str]:

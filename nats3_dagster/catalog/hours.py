@@ -1,7 +1,7 @@
 """Hours: the sums of the live chunks of each hour. Triggers keep them; no chunk is read."""
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 
 from nats3_dagster.catalog.pool import Session
@@ -101,6 +101,18 @@ class HourCountsRow:
     # As they were sealed, and those of them without a message.
     sealed: int
     empty: int
+
+
+@dataclass(frozen=True, slots=True)
+class HourMarks:
+    """What is kept of an hour beside its messages."""
+
+    # Whether a compaction left it with as few chunks as may be.
+    compacted: bool = False
+    # The names of the holds that cover it.
+    holds: list[str] = field(default_factory=list[str])
+    # Objects of it that are missing in copies; None without a copy.
+    missing_in_copies: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -227,6 +239,12 @@ class Hours:
         chosen = {"archive": archive.id, "hours": sorted(hours), "losses": [*LOST_IN_CHUNKS]}
         with self._session.reading() as sql:
             return sql.rows(ContentRow, "hour_contents", **chosen)
+
+    def marks(self, archive: Archive, hour: str) -> HourMarks:
+        """Holds, compaction and copies of the hour."""
+        with self._session.reading() as sql:
+            (row,) = sql.rows(HourMarks, "hour_marks", archive=archive.id, hour=hour)
+        return row
 
     def parts(self, archive: Archive, hour: str) -> tuple[HourPart, ...]:
         """Returns the hour's contents besides its chunks: a part for each incarnation that has chunks or losses in it,

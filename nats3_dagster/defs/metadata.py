@@ -13,7 +13,7 @@ from nats3_dagster.archive.status import HourReport
 from nats3_dagster.defs.columns import COLUMNS, export_lineage, lineage
 from nats3_dagster.defs.markdown import cell, messages_per_minute
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
+from nats3_dagster.model import REMOVED, Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
 from nats3_dagster.model.export import Export, ExportHour
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.settings import Settings
@@ -47,8 +47,8 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
     for gap in report.gaps:
         absent[gap.reason] += gap.seqs.size
     for meta in metas:
-        if meta.lost and meta.absent_reason:
-            absent[meta.absent_reason] += meta.lost
+        if meta.absent_reason and (meta.lost or meta.absent_reason in REMOVED):
+            absent[meta.absent_reason] += meta.absent
     metadata: Metadata = {
         "dagster/row_count": report.total,
         "dagster/partition_row_count": messages,
@@ -63,6 +63,11 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
     for reason, count in sorted(absent.items()):
         if count:
             metadata[f"sequences_{reason}"] = count
+    marks = report.marks
+    # Most hours have none of them: Dagster keeps an event for each capture.
+    metadata |= {"compacted": True} if marks.compacted else {}
+    metadata |= {"holds": ", ".join(marks.holds)} if marks.holds else {}
+    metadata |= {} if marks.missing_in_copies is None else {"missing_in_copies": marks.missing_in_copies}
     if plot := messages_per_minute(report.hour, [m.minutes for m in metas if m.minutes]):
         metadata["plot"] = MetadataValue.md(plot)
     if metas:

@@ -99,3 +99,16 @@ select hour, i.stream, i.created_ns, coalesce(own.messages, 0) as messages,
 from own full join lost using (hour, incarnation_id) left join absent using (hour, incarnation_id)
 join nats3.incarnation i on i.id = incarnation_id
 order by hour, i.created_ns, i.stream;
+
+-- name: hour_marks(archive, hour)
+-- Whether the hour is compacted, the names of the holds that cover it, and the objects that are missing in copies: null without
+-- a copy.
+select exists (select from nats3.archive_hours k
+               where k.archive_id = a.id and k.compacted @> nats3.hour_number(:hour)) as compacted,
+       array(select h.name from nats3.hold h
+             where h.archive_id = a.id and h.released_at is null and h.hours @> nats3.hour_number(:hour)
+             order by h.id) as holds,
+       case when cardinality(a.copies) > 0 then (
+           select count(*) from nats3.copy_task t where t.archive_id = a.id and t.hour = :hour and not t.removes)
+       end as missing_in_copies
+from nats3.archive a where a.id = :archive;
