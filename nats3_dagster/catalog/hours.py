@@ -105,7 +105,7 @@ class HourCountsRow:
 
 @dataclass(frozen=True, slots=True)
 class HourMarks:
-    """What is kept of an hour beside its messages."""
+    """The facts about an hour that are not of its messages."""
 
     # Whether a compaction left it with as few chunks as may be.
     compacted: bool = False

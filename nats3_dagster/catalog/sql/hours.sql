@@ -101,7 +101,7 @@ join nats3.incarnation i on i.id = incarnation_id
 order by hour, i.created_ns, i.stream;
 
 -- name: hour_marks(archive, hour)
--- Whether the hour is compacted, the names of the holds that cover it, and the objects that are missing in copies: null without
+-- True if the hour is compacted; the names of the holds that cover it; and the objects that are missing in copies, null without
 -- a copy.
 select exists (select from nats3.archive_hours k
                where k.archive_id = a.id and k.compacted @> nats3.hour_number(:hour)) as compacted,
