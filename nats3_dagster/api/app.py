@@ -18,6 +18,7 @@ from nats3_dagster.api.routes import (
     archive_routes,
     chunk_routes,
     export_routes,
+    keeping_routes,
     load_routes,
     message_routes,
     metrics_routes,
@@ -41,6 +42,7 @@ ROUTERS = (
     chunk_routes.router,
     message_routes.router,
     export_routes.router,
+    keeping_routes.router,
     table_routes.router,
     metrics_routes.router,
 )

@@ -1,0 +1,89 @@
+"""`/archive/{name}/...`: holds, expiry, copies, compaction, erasure. Each request does its work before it answers."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+
+from nats3_dagster.api.context import Json, Work
+from nats3_dagster.api.json_bodies import JsonRoute
+from nats3_dagster.api.wording import WORDS
+from nats3_dagster.archive.keep import erasure, holds, retention
+from nats3_dagster.archive.keep.compaction import compact_hours
+from nats3_dagster.archive.stored import copies
+from nats3_dagster.bodies.base import Text
+from nats3_dagster.bodies.keeping import CompactHours, EraseMessages, PlaceHold
+from nats3_dagster.documents.compactions import CompactedArchive
+from nats3_dagster.documents.erasing import ErasedMessages
+from nats3_dagster.documents.keeping import CopiedObjects, DeletedHold, ExpiredHours, PlacedHold
+from nats3_dagster.query.matching import Conditions, matching
+from nats3_dagster.tables.follow import ANSWER_S, followed
+
+router = APIRouter(prefix="/archive/{name}", tags=["keeping"], route_class=JsonRoute)
+Name = Annotated[Text, Path(description="Name of the archive.", examples=["logs"])]
+
+
+@router.post("/holds", status_code=201, response_model=PlacedHold)
+def place_hold(name: Name, body: PlaceHold, work: Work) -> Any:
+    """Hold hours or sequences of an archive: nothing removes them until the hold is deleted."""
+    return PlacedHold.of_placed(holds.place(work, name, body.name, body.selection(), body.reason))
+
+
+@router.delete("/holds/{hold}", response_model=DeletedHold)
+def delete_hold(name: Name, hold: Annotated[Text, Path(description="Name of the hold.")], work: Work) -> Json:
+    """End a hold. What should have expired then expires."""
+    holds.release(work, name, hold)
+    return Json(DeletedHold(archive=name, name=hold))
+
+
+@router.post("/expire", response_model=ExpiredHours)
+def expire(
+    name: Name,
+    work: Work,
+    dry_run: Annotated[bool, Query(description="Say what would go, and remove nothing.")] = False,
+) -> Json:
+    """Remove the hours that the archive does not keep any longer, as `expiry_sensor` does."""
+    with followed(work, name, patience_s=ANSWER_S):
+        found = retention.expire(work, name, dry_run=dry_run)
+    return Json(ExpiredHours.of(found, WORDS, dry_run=dry_run))
+
+
+@router.post("/copy", response_model=list[CopiedObjects])
+def copy(name: Name, work: Work) -> Json:
+    """Copy what is missing in the copies of the archive, as `copy_sensor` does."""
+    archive = work.catalog.archives.get(name)
+    copies.require_copies(archive)
+    return Json([CopiedObjects.of(archive.name, one) for one in copies.copy(work, archive)])
+
+
+@router.post("/compact", response_model=CompactedArchive)
+def compact(name: Name, body: CompactHours, work: Work) -> Json:
+    """Merge the small chunks of sealed hours: the same messages in fewer objects."""
+    archive = work.catalog.archives.get(name)
+    with followed(work, archive.name, patience_s=ANSWER_S):
+        done = list(compact_hours(work, archive, sorted(set(body.hours))))
+    return Json(CompactedArchive.of(archive.name, done, len(set(body.hours))))
+
+
+@router.post("/erase", response_model=ErasedMessages)
+def erase(name: Name, body: EraseMessages, work: Work) -> Json:
+    """Erase messages for good, with every object that has them. The history names the user of this server as the one
+    who did it. A problem of the store is an error: what was erased stays erased, and the same request does the rest."""
+    archive = work.catalog.archives.get(name)
+    conditions = Conditions(body.selection(), tuple((body.headers or {}).items()), body.where or "")
+    wanted = matching(work, archive, conditions)
+    if body.dry_run:
+        done = erasure.plan(work, archive, wanted)
+    else:
+        with followed(work, archive.name, patience_s=ANSWER_S):
+            done = erasure.erase(work, archive, wanted, reason=body.reason, chosen_by=conditions.kinds)
+        if done.problem:
+            raise done.problem
+    document = ErasedMessages.of(
+        done,
+        body.reason,
+        conditions.kinds,
+        exports=erasure.exports_of(work, archive, done.hours),
+        in_stream=erasure.stream_may_have(work, archive, wanted),
+        dry_run=body.dry_run,
+    )
+    return Json(document)
