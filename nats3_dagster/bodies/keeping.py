@@ -1,31 +1,19 @@
-"""Bodies of what happens to an archive after its captures: holds, erasures, compactions."""
+"""Bodies of what happens to an archive after its captures: holds and erasures."""
 
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field
 
 from nats3_dagster.bodies.base import Body, Text, with_settings
-from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Selection
 from nats3_dagster.model.spec_table import by_key, settings_of
 
-# Hours that one request compacts: each is read and written as a whole.
-MOST_COMPACTED = 24
 _KEYS = {one.key for one in settings_of(Selection)}
 
 
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("It is blank")
-    return text
-
-
-def _hour(text: str) -> str:
-    try:
-        hour_start(text)
-    except OperatorError as error:
-        raise ValueError(str(error)) from None
     return text
 
 
@@ -66,11 +54,3 @@ class EraseMessages(_Selecting):
         None, max_length=4096, description="Only messages for which this is true, as WHERE of a query has it."
     )
     dry_run: bool = Field(False, description="Count what would go, and change nothing.")
-
-
-class CompactHours(Body):
-    """Sealed hours whose small chunks become few."""
-
-    hours: list[Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d-\d\d:00$"), AfterValidator(_hour)]] = Field(
-        min_length=1, max_length=MOST_COMPACTED, description="Hours in UTC.", examples=[["2026-11-21-07:00"]]
-    )

@@ -7,6 +7,7 @@ A real stream, an archive of it and a replay of it are there, and a part of the 
 import json
 import subprocess
 import sys
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ import httpx2
 import pytest
 from fastapi import Request, Response
 
+from nats3_dagster.archive.lifecycle.change import change
+from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.exports import declare
 from nats3_dagster.model import ExportSpec
+from nats3_dagster.objects import create_bucket
 from nats3_dagster.tables import tables
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.load_jobs import Loads, listening
@@ -87,6 +91,10 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
     loads.archive(workspace)
     declare.create(workspace, "events", ExportSpec("files", f"file://{tmp_path}/out"))
     tables.create(workspace, "events")
+    # A sealed hour, and a copy, for what needs them.
+    create_bucket(workspace.settings.store, other := f"copy-{uuid.uuid4().hex[:12]}")
+    archive = change(workspace, "events", {"copies": (other,)}).after
+    list(seal_hours(workspace, archive, list(workspace.catalog.hours.revisions(archive))))
     fuzzed = Fuzzed(loads)
     with listening(fuzzed.app) as url, httpx2.Client(base_url=url) as client:
         (store,) = client.get("/store/jobs").json()
@@ -125,12 +133,16 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
                 "from_time": ["-1h"],
                 "to_time": ["2100-01-01"],
                 "hour": [chunk["hour"]],
+                "hold": ["court"],
+                "body.name": ["court"],
             },
             "/chunks": {"job_id": [store["id"]], "chunk_id": [chunk["id"]], "archive": ["events"]},
         }
         fuzzed.run(url, real, tmp_path, "--exclude-method", "DELETE", "--max-examples", "12")
         # Then what takes the jobs away.
         client.post("/load/job/pause", params={"job_id": waiting["id"]})
+        for hold in client.get("/store/job/holds", params={"job_id": store["id"]}).json():  # it keeps the archive
+            client.delete(f"/archive/events/holds/{hold['name']}")
         phases = "examples,coverage,fuzzing"
         fuzzed.run(url, real, tmp_path, "--include-method", "DELETE", "--phases", phases, "--max-examples", "12")
         loads.join()

@@ -29,7 +29,7 @@ def test_what_happens_to_an_hour(client: TestClient, workspace: Workspace, bucke
         assert answer.status_code == status, answer.text
         return answer.json()
 
-    done = post("compact", {"hours": [HOUR]})
+    done = post(f"compact?hour={HOUR}")
     assert (done["chunks_before"], done["chunks_after"], len(live(workspace, archive))) == (3, 1, 1)
     placed = post("holds", {"name": "court", "reason": "order 5", "hours": [HOUR]}, 201)
     assert (placed["first_hour"], placed["held_chunks"], placed["reason"]) == (HOUR, 1, "order 5")
@@ -67,15 +67,15 @@ def test_what_is_refused(client: TestClient, workspace: Workspace, bucket: str) 
         ("erase", {"reason": "x", "sequences": [2, 1]}, "sequence range"),
         ("holds", {"name": "a b", "reason": "x"}, "name"),
         ("holds", {"name": "a", "reason": "x", "read_subject": "a.>"}, "not on subjects"),
-        ("compact", {"hours": []}, "hours"),
-        ("compact", {"hours": ["2026-11-21-25:00"]}, "hour"),
+        ("compact", {}, "hour"),
+        ("compact?hour=2026-11-21-25:00", {}, "hour"),
     ]
     for path, body, text in bodies:
         answer = client.post(f"/archive/logs/{path}", json=body)
         assert answer.status_code in (400, 409, 422), (path, body, answer.text)
         assert text in answer.text, (path, body, answer.text)
     for path in ("erase", "holds", "compact", "expire", "copy"):
-        body = {"reason": "x", "sequences": [1, 2], "name": "h"} if path in ("erase", "holds") else {"hours": [HOUR]}
-        given = {k: v for k, v in body.items() if path != "erase" or k != "name"}
-        problem(client.post(f"/archive/none/{path}", json=given), 404)
+        params = {"hour": HOUR} if path == "compact" else {}
+        given = {"reason": "x", "sequences": [1, 2]} | ({"name": "h"} if path == "holds" else {})
+        problem(client.post(f"/archive/none/{path}", params=params, json=given), 404)
     assert [chunk.meta.messages for chunk in live(workspace, archive)] == [5]

@@ -11,13 +11,17 @@ from nats3_dagster.archive.keep import erasure, holds, retention
 from nats3_dagster.archive.keep.compaction import compact_hours
 from nats3_dagster.archive.stored import copies
 from nats3_dagster.bodies.base import Text
-from nats3_dagster.bodies.keeping import CompactHours, EraseMessages, PlaceHold
+from nats3_dagster.bodies.keeping import EraseMessages, PlaceHold
 from nats3_dagster.documents.compactions import CompactedArchive
 from nats3_dagster.documents.erasing import ErasedMessages
 from nats3_dagster.documents.keeping import CopiedObjects, DeletedHold, ExpiredHours, PlacedHold
+from nats3_dagster.errors import calling
+from nats3_dagster.model import Selection
 from nats3_dagster.query.matching import Conditions, matching
 from nats3_dagster.tables.follow import ANSWER_S, followed
 
+# Hours that one request compacts: each is read and written as a whole.
+MOST_COMPACTED = 24
 router = APIRouter(prefix="/archive/{name}", tags=["keeping"], route_class=JsonRoute)
 Name = Annotated[Text, Path(description="Name of the archive.", examples=["logs"])]
 
@@ -29,7 +33,9 @@ def place_hold(name: Name, body: PlaceHold, work: Work) -> Any:
 
 
 @router.delete("/holds/{hold}", response_model=DeletedHold)
-def delete_hold(name: Name, hold: Annotated[Text, Path(description="Name of the hold.")], work: Work) -> Json:
+def delete_hold(
+    name: Name, hold: Annotated[Text, Path(description="Name of the hold.", examples=["case-17"])], work: Work
+) -> Json:
     """End a hold. What should have expired then expires."""
     holds.release(work, name, hold)
     return Json(DeletedHold(archive=name, name=hold))
@@ -56,12 +62,26 @@ def copy(name: Name, work: Work) -> Json:
 
 
 @router.post("/compact", response_model=CompactedArchive)
-def compact(name: Name, body: CompactHours, work: Work) -> Json:
+def compact(
+    name: Name,
+    work: Work,
+    hour: Annotated[
+        list[str],
+        Query(
+            description="A sealed hour. May be repeated.",
+            min_length=1,
+            max_length=MOST_COMPACTED,
+            examples=[["2026-11-21-07:00"]],
+        ),
+    ],
+) -> Json:
     """Merge the small chunks of sealed hours: the same messages in fewer objects."""
     archive = work.catalog.archives.get(name)
+    with calling({"hours": "hour"}):
+        hours = Selection(hours=tuple(hour)).hours
     with followed(work, archive.name, patience_s=ANSWER_S):
-        done = list(compact_hours(work, archive, sorted(set(body.hours))))
-    return Json(CompactedArchive.of(archive.name, done, len(set(body.hours))))
+        done = list(compact_hours(work, archive, sorted(set(hours))))
+    return Json(CompactedArchive.of(archive.name, done, len(set(hours))))
 
 
 @router.post("/erase", response_model=ErasedMessages)
