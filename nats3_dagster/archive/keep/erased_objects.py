@@ -31,7 +31,10 @@ def finish(workspace: Workspace, archive: Archive) -> RemovedErased:
     """Remove the objects of all erasures of the archive that are still there. Raises CatalogError; `problem` has what
     else went wrong, and the next call does the rest."""
     erasures = workspace.catalog.erasures
-    objects = erasures.objects(archive)
+    listed, by_key = erasures.objects(archive), workspace.catalog.chunks.by_key
+    # An archive of this name that was made again may have one again: such an object is not to go.
+    live = [one for one in listed if by_key(one.bucket, one.key)]
+    objects = [one for one in listed if one not in live]
     removed, gone, problem = 0, list[DeadObject](), None
     for one in objects:
         try:
@@ -50,7 +53,7 @@ def finish(workspace: Workspace, archive: Archive) -> RemovedErased:
                     _check_gone(workspace, name, one.key)
         except Nats3Error as error:
             problem, gone = problem or error, []
-    erasures.gone(gone)
+    erasures.gone([*gone, *live])
     fault_point("erase.gone")
     erasures.finish(archive)
     left = tuple(one for one in objects if one not in {*gone})

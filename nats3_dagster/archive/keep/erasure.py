@@ -9,6 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.keep.cut import cut
@@ -17,7 +19,7 @@ from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.proof.unlisted import missing_of
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import remove_objects
-from nats3_dagster.chunks import open_chunk
+from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.errors import (
     CatalogError,
     ChunkError,
@@ -164,7 +166,11 @@ def _unlisted(workspace: Workspace, archive: Archive, erasure: int, wanted: Want
         for key in Orphans(workspace, archive).keys(incarnation, ranges) if ranges else ():
             one = DeadObject(bucket.name, key)
             try:
-                missing = missing_of(workspace, archive, open_chunk(bucket.get(key)))
+                reader = open_chunk(bucket.get(key))
+                # By its key it may. It may also be another erasure's, which has left them out.
+                if not _has_any(reader, ranges):
+                    continue
+                missing = missing_of(workspace, archive, reader)
             except ObjectMissing:
                 continue
             except ChunkError:
@@ -174,6 +180,15 @@ def _unlisted(workspace: Workspace, archive: Archive, erasure: int, wanted: Want
             else:
                 workspace.catalog.erasures.add_object(erasure, one)
     return tuple(stay)
+
+
+def _has_any(reader: ChunkReader, ranges: Sequence[SeqRange]) -> bool:
+    """True if an object has a message of one of the sequences. Raises ChunkError."""
+    for batch in reader.batches(["seq"], seqs=SeqRange(ranges[0].first, ranges[-1].last)):
+        seqs = batch.column("seq").to_numpy()
+        if any(np.searchsorted(seqs, part.first) < np.searchsorted(seqs, part.last, side="right") for part in ranges):
+            return True
+    return False
 
 
 def _seal(workspace: Workspace, archive: Archive, hours: set[str]) -> Nats3Error | None:
