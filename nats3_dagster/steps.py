@@ -68,10 +68,7 @@ class Next(Enum):
     CHOOSE_OTHER_TARGET = (
         "The replay would be archived again. Choose another write subject, or allow it to go into its own stream"
     )
-    ADOPT_BEFORE_ERASING = (
-        "Let archive {archive} adopt them, or remove that object yourself; then erase again",
-        "nats3 chunk adopt {archive}",
-    )
+    ADOPT = "Let archive {archive} adopt them, then try again", "nats3 chunk adopt {archive}"
     CLAIM_COPY = (
         "Choose another bucket for the copy. If that catalog is gone for good, take the folder over",
         "nats3 store claim {archive}",

@@ -51,7 +51,7 @@ def parse_header(text: str) -> tuple[str, str]:
     """Name and value of `NAME=VALUE`. Raises OperatorError."""
     name, equals, value = text.partition("=")
     if not name.strip() or not equals:
-        raise OperatorError("A header is written as NAME=VALUE", "Write it so, as --header Customer=17", field="header")
+        raise OperatorError("A header is written as NAME=VALUE", "Write it so, as Customer=17", field="header")
     return name.strip(), value
 
 

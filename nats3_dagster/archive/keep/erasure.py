@@ -106,7 +106,7 @@ def erase(workspace: Workspace, archive: Archive, wanted: Wanted, *, reason: str
         problem = StoreError(
             f"{unlisted[0].key} may have erased messages: no chunk lists it, and it has others that the archive misses "
             "or cannot be read",
-            Next.ADOPT_BEFORE_ERASING(archive=archive.name),
+            Next.ADOPT(archive=archive.name),
         )
     return replace(done, objects=removed.objects, left=left, problem=removed.problem or problem)
 

@@ -14,6 +14,7 @@ from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.documents.recovery import DumpedCatalog, RebuiltArchive, RebuiltCatalog
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
@@ -126,5 +127,5 @@ def _say(one: RebuiltArchive) -> None:
     if one.unlisted:
         remark(
             f"{one.archive}: {one.unlisted:,} objects are not chunks of it: they were replaced or retired, or their "
-            f"capture did not end. What they have and the archive has not: nats3 chunk adopt {one.archive}"
+            f"capture did not end. What they have and the archive has not: {Next.ADOPT(archive=one.archive).command}"
         )

@@ -235,7 +235,7 @@ def _note_unlisted(name: str, unlisted: Sequence[Unlisted]) -> None:
         held = f"{item.messages:,} messages; the archive misses {item.missing:,} of them"
         note(f"  {item.key}: {item.reason or held}")
     if missing:
-        note(f"The archive misses {missing:,} messages that they hold: nats3 chunk adopt {name}")
+        note(f"The archive misses {missing:,} messages that they hold: {Next.ADOPT(archive=name).command}")
 
 
 def _some(ranges: Sequence[SeqRange]) -> str:

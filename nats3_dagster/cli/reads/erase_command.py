@@ -13,6 +13,7 @@ from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.documents.erasing import ErasedMessages
 from nats3_dagster.query.matching import Conditions, matching, parse_header
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 
@@ -72,7 +73,8 @@ def erase(
     if dry_run:
         note("A dry run: nothing was erased")
     for export in document.exports:
-        note(f"Export {export} has files of these hours: nats3 export run {name} {export} writes them again")
+        again = Next.RUN_EXPORT(archive=name, export=export).command
+        note(f"Export {export} has files of these hours, and writes them again: {again}")
     if document.in_stream is not False:
         note(f"Stream {archive.spec.stream} may still have them: nats stream rmm, or nats stream purge --subject")
     if done.problem:
