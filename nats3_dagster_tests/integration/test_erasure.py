@@ -11,17 +11,18 @@ import pytest
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.keep import erasure, holds
 from nats3_dagster.archive.lifecycle.change import change
+from nats3_dagster.archive.metrics_snapshot import archive_measures
 from nats3_dagster.archive.proof import source_check, unlisted
 from nats3_dagster.archive.read.points import by_sequence
 from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import folder
-from nats3_dagster.errors import Held, NotArchived, OperatorError
+from nats3_dagster.errors import Held, NotArchived, OperatorError, StoreError
 from nats3_dagster.exports import declare
 from nats3_dagster.exports.hour_export import export_hour
 from nats3_dagster.exports.hours import attempt, select_hours
 from nats3_dagster.exports.status import find
 from nats3_dagster.model import Archive, ExportSpec, Selection, SeqRange
-from nats3_dagster.objects import create_bucket
+from nats3_dagster.objects import Bucket, create_bucket
 from nats3_dagster.query.matching import Conditions, matching
 from nats3_dagster.tables import tables
 from nats3_dagster.workspace import Workspace
@@ -214,3 +215,23 @@ def exported(workspace: Workspace) -> int:
 def content_of(folder: Path) -> bytes:
     """All files of the export that have messages."""
     return b"".join(path.read_bytes() for path in (folder / "out").rglob("*.ndjson") if path.is_file())
+
+
+def test_a_copy_that_is_away_is_not_forgotten(
+    workspace: Workspace, archive: Archive, bucket: str, s3_client: Any, nats3: Command
+) -> None:
+    """The erasure says that objects are left, and the next sweep removes them there."""
+    other = f"copy-{uuid.uuid4().hex[:12]}"
+    create_bucket(workspace.settings.store, other)
+    archive = change(workspace, "logs", {"copies": (other,)}).after
+    seal(workspace, archive)
+    whole, workspace._buckets[other] = workspace.bucket(other), Bucket(workspace.settings.store, f"{other}-gone")
+    done = erase(workspace, archive, SeqRange(2, 2))
+    assert (done.messages, len(done.left) > 0, isinstance(done.problem, StoreError)) == (1, True, True)
+    assert (2 in everywhere(s3_client, bucket), 2 in everywhere(s3_client, other)) == (False, True)
+    assert archive_measures(workspace, workspace.catalog.archives.totals()).archives[0].erased_objects > 0
+    workspace._buckets[other] = whole
+    nats3.ok("store", "sweep")
+    assert 2 not in everywhere(s3_client, other)
+    assert archive_measures(workspace, workspace.catalog.archives.totals()).archives[0].erased_objects == 0
+    assert [one["what"] for one in nats3.ok("history", "logs", "-o", "json").json].count("erased") == 1
