@@ -274,7 +274,8 @@ def test_servers_that_are_down_are_all_told_at_once(
     monkeypatch.setenv("NATS3_POSTGRES_URL", f"postgresql://u:Pl4nted@127.0.0.1:{free_port()}/x")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    # A sensor that an earlier test called here leaves its own in the environment.
+    # A sensor that an earlier test called here leaves a Dagster instance in the session's folder.
+    monkeypatch.setenv("NATS3_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     began = time.monotonic()
     ran = nats3("doctor", "-o", "json")
