@@ -27,6 +27,8 @@ from nats3_dagster.model import Archive, Chunk, ChunkMeta, Deliveries, Gap, Inca
 STATEMENT_CHARS = 64 << 20
 # Chunks whose absent sequences are asked for at a time.
 _LISTS = 200
+# Chunks that are read and made at a time.
+_BATCH = 10_000
 
 
 class Chunks:
@@ -100,7 +102,9 @@ class Chunks:
         after this one of this incarnation; with the last one of a page, the next page. A compaction may have put what
         was in that page and what is in the next one into one chunk meanwhile: it comes then."""
         start, end = time_range or (None, None)
-        rows: list[ChunkRow] = []
+        chunks: list[Chunk] = []
+        # A subject is one string however many chunks have it.
+        known: dict[str, str] = {}
         with self._session.reading() as sql:
             # One incarnation at a time: the rows then come in the order of an index, and a page reads a page.
             for covered in sql.rows(CoverageRow, "coverages", archive=archive.id):
@@ -108,9 +112,10 @@ class Chunks:
                     continue
                 if after and covered.created_ns < after[0].created_ns:
                     continue
-                rows += sql.rows(
+                for rows in sql.batches(
                     ChunkRow,
                     "list_chunks",
+                    _BATCH,
                     archive=archive.id,
                     incarnation=covered.incarnation_id,
                     hours=None if hours is None else list(hours),
@@ -120,13 +125,14 @@ class Chunks:
                     first_seq=seqs and seqs.first,
                     last_seq=seqs and seqs.last,
                     after=after[1] if after and covered.incarnation == after[0] else None,
-                    limit_to=None if limit is None else limit - len(rows),
+                    limit_to=None if limit is None else limit - len(chunks),
                     minutes=with_minutes,
-                )
-            ids = [row.id for row in rows]
-            subjects = _subjects(sql, ids) if with_subjects else {}
-            deleted = _deleted(sql, ids) if with_deleted else {}
-        return tuple(row.chunk(deleted.get(row.id), subjects.get(row.id)) for row in rows)
+                ):
+                    ids = [row.id for row in rows]
+                    subjects = _subjects(sql, ids, known) if with_subjects else {}
+                    deleted = _deleted(sql, ids) if with_deleted else {}
+                    chunks += [row.chunk(deleted.get(row.id), subjects.get(row.id)) for row in rows]
+        return tuple(chunks)
 
     def absent_ranges(self, chunk_ids: Sequence[int]) -> Iterator[tuple[SeqRange, ...]]:
         """The absent sequences of each of these chunks that has its list of them, ascending."""
@@ -151,7 +157,7 @@ class Chunks:
             row = sql.row(ChunkRow, "chunk", chunk=chunk_id)
             if row is None:
                 return None
-            subjects, deleted = _subjects(sql, [chunk_id]), _deleted(sql, [chunk_id])
+            subjects, deleted = _subjects(sql, [chunk_id], {}), _deleted(sql, [chunk_id])
         return row.chunk(deleted.get(chunk_id), subjects.get(chunk_id))
 
     def by_key(self, bucket: str, key: str) -> Chunk | None:
@@ -281,10 +287,9 @@ def _add_chunks(
     sql.copy("copy_blooms", ["int8", "bytea"], blooms)
 
 
-def _subjects(sql: Statements, ids: list[int]) -> dict[int, dict[str, int]]:
+def _subjects(sql: Statements, ids: list[int], known: dict[str, str]) -> dict[int, dict[str, int]]:
+    """`known`: subjects as stored, and decoded; those of these chunks are added."""
     rows = sql.rows(SubjectsRow, "subjects_of", chunks=ids)
-    # Most chunks have the same subjects: each is one string however many chunks have it.
-    known: dict[str, str] = {}
     return {
         row.chunk_id: {
             known.get(text) or known.setdefault(text, from_stored(text)): count

@@ -1,9 +1,11 @@
 """Rows that several statements answer with: a field for each column, and the value of the model that they make."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, make_dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
+from operator import attrgetter
+from sys import intern
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -50,14 +52,20 @@ def lost_by_reason(rows: Iterable[LostColumns]) -> dict[Reason, int]:
 def record(kind: type[T], row: object, /, **others: object) -> T:
     """The record of a row: each field is the column of its name, a list as a tuple. `others`: the fields that are made
     in another way. A field that the catalog does not keep has its default."""
-    values = {name: getattr(row, name) for name in _shared(kind, type(row)) if name not in others}
-    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}, **others)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    names, columns = _shared(kind, type(row), tuple(others))
+    values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in columns(row)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return kind(**dict(zip(names, values, strict=True)), **others)
 
 
 @cache
-def _shared(kind: type[Any], row: type[Any]) -> tuple[str, ...]:
-    """The fields of a record that a row has."""
-    return tuple(one.name for one in fields(kind) if hasattr(row, one.name))
+def _shared(
+    kind: type[Any], row: type[Any], others: tuple[str, ...]
+) -> tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]:
+    """The fields of a record that a row has, but for `others`, and their values of a row: asked for once, because a
+    replay of all makes a record of a million rows."""
+    names = tuple(one.name for one in fields(kind) if hasattr(row, one.name) and one.name not in others)
+    # With one name it would give the value alone.
+    return names, attrgetter(*names) if len(names) > 1 else lambda of: tuple(getattr(of, name) for name in names)
 
 
 if TYPE_CHECKING:
@@ -183,6 +191,12 @@ class CoverageRow:
         return record(Coverage, self, start=self.start_seq, last=self.last_seq, lost=lost_by_reason([self]))
 
 
+@lru_cache(64)
+def _incarnation(stream: str, created_ns: int) -> Incarnation:
+    """The same value for all chunks of it."""
+    return Incarnation(stream, created_ns)
+
+
 @dataclass(slots=True, kw_only=True)
 class ChunkRow:
     """A row of nats3.chunk_view: units as in ChunkMeta."""
@@ -215,8 +229,18 @@ class ChunkRow:
     copies: list[str]
 
     def chunk(self, deleted: tuple[SeqRange, ...] | None = None, subjects: Mapping[str, int] | None = None) -> Chunk:
-        incarnation = Incarnation(self.stream, self.created_ns)
-        meta = record(ChunkMeta, self, incarnation=incarnation, covers=self.seqs, deleted=deleted, subjects=subjects)
+        meta = record(
+            ChunkMeta,
+            self,
+            # One of each for all chunks that have it: a replay of all holds a million chunks.
+            archive=intern(self.archive),
+            hour=intern(self.hour),
+            bucket=intern(self.bucket),
+            incarnation=_incarnation(self.stream, self.created_ns),
+            covers=self.seqs,
+            deleted=deleted,
+            subjects=subjects,
+        )
         return record(Chunk, self, meta=meta)
 
 

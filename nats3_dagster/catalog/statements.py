@@ -1,7 +1,7 @@
 """The statements of sql/*.sql, run by name on a connection; each column of a row is matched to a field by its name."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,13 @@ class Statements:
         """The rows, each as a `kind` that has a field for each column. Raises TypeError where the two differ."""
         with self.connection.cursor(row_factory=class_row(kind)) as cursor:
             return cursor.execute(_text(statement), _given(values)).fetchall()
+
+    def batches(self, kind: type[T], statement: str, size: int, /, **values: object) -> Iterator[list[T]]:
+        """The same rows, at most `size` at a time: those of a million chunks take 0.6 GB."""
+        with self.connection.cursor(row_factory=class_row(kind)) as cursor:
+            cursor.execute(_text(statement), _given(values))
+            while batch := cursor.fetchmany(size):
+                yield batch
 
     def row(self, kind: type[T], statement: str, /, **values: object) -> T | None:
         """The first row, None when there is none."""
