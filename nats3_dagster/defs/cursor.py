@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,10 @@ class ArchiveCursor:
     export_event: int
 
 
+# Of a cursor, in their order; `astuple` copies each value, and takes ten times as long.
+_VALUES = attrgetter(*(field.name for field in fields(ArchiveCursor)))
+
+
 def read(cursor: str | None) -> dict[int, ArchiveCursor]:
     """Returns the positions by archive id. Empty without a cursor, and for one of another release: then everything is
     compared again."""
@@ -34,4 +39,4 @@ def read(cursor: str | None) -> dict[int, ArchiveCursor]:
 
 def write(heard: Mapping[int, ArchiveCursor]) -> str:
     """Some 45 bytes for each archive: Dagster keeps the cursor with each tick of a day."""
-    return json.dumps({archive: astuple(heard[archive]) for archive in sorted(heard)}, separators=(",", ":"))
+    return json.dumps({archive: _VALUES(heard[archive]) for archive in sorted(heard)}, separators=(",", ":"))
