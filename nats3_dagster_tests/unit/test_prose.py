@@ -1,7 +1,7 @@
 """Plain English in pages, help texts, errors, docstrings and comments, SQL included: no word that is read twice.
 
-Text in backquotes and in blocks of code is quoted, and not looked at. CHANGELOG.md and docs/decisions.md are a record
-of the past, and are left as they were written.
+Text in backquotes, in blocks of code and in the targets of links is quoted, and not looked at. CHANGELOG.md is a record
+of the past, and is left as it was written.
 """
 
 import ast
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name != "decisions.md")]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 QUERIES = sorted((ROOT / "nats3_dagster" / "catalog" / "sql").glob("*.sql"))
 PACKAGES = sorted(folder.parent for folder in (ROOT / "nats3_dagster").rglob("*.py") if folder.name == "__init__.py")
 
@@ -35,7 +35,7 @@ _WORDS = [
     for words, instead in INSTEAD.items()
 ]
 _FIRST_WORD = re.compile(r"\s*(What|Whether|Of|By|Who)\b")
-_CODE_SPAN = re.compile(r"(`+).*?\1", re.DOTALL)
+_QUOTED = re.compile(r"(`+).*?\1|(?<=\])\([^)\s]*\)", re.DOTALL)
 
 
 def blank(match: re.Match[str]) -> str:
@@ -45,7 +45,7 @@ def blank(match: re.Match[str]) -> str:
 
 def problems(text: str, first_line: int) -> Iterator[str]:
     """Yields the line of each word of the table in the text, and what to write instead."""
-    quoted = _CODE_SPAN.sub(blank, text)
+    quoted = _QUOTED.sub(blank, text)
     for pattern, instead in _WORDS:
         for match in pattern.finditer(quoted):
             line = first_line + quoted.count("\n", 0, match.start())

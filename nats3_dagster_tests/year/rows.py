@@ -46,7 +46,8 @@ def _plan(name: str, hours: int | None, subjects: tuple[str, ...] = ()) -> Call:
         archive = workspace.catalog.archives.get(name)
         totals = workspace.catalog.archives.totals_of(archive)
         # Not by the clock: the hour may have turned since the catalog was filled.
-        assert totals and totals.last_ns
+        assert totals
+        assert totals.last_ns
         end = hour_start(hour_of(totals.last_ns)) + HOUR_NS
         since = None if hours is None else end - hours * HOUR_NS
         selection = Selection(from_ns=since, to_ns=None if since is None else end, subjects=subjects)
