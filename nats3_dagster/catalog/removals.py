@@ -47,7 +47,8 @@ class Removals:
         self, grace_s: int, *, bucket: str | None = None, limit: int | None = None
     ) -> dict[tuple[str, str], int]:
         """The objects, of all buckets or one, that nothing needs for `grace_s` seconds: bucket and key, and bytes; the
-        oldest first. Those of an archive that was deleted as a whole are none of them."""
+        oldest first, and last those that were `refused`. Those of an archive that was deleted as a whole are not among
+        them."""
         with self._session.reading() as sql:
             rows = sql.rows(SweepRow, "sweepable", grace_s=grace_s, bucket=bucket, limit_to=limit)
         return {(row.bucket, row.key): row.bytes for row in rows}
@@ -98,9 +99,16 @@ class Removals:
         """The objects are gone from the store."""
         with self._session.transaction() as sql:
             sql.run("finish_removals", bucket=bucket, keys=list(keys))
+            sql.run("forget_refused_removals", bucket=bucket, keys=list(keys))
             sql.run("add_swept_events", bucket=bucket, keys=list(keys))
 
     def release(self, bucket: str, keys: Sequence[str]) -> None:
         """Nothing was done about these, which were claimed."""
         with self._session.transaction() as sql:
             sql.run("release_removals", bucket=bucket, keys=list(keys))
+
+    def refused(self, bucket: str, keys: Sequence[str]) -> None:
+        """The store did not let these go, which were claimed."""
+        with self._session.transaction() as sql:
+            sql.run("release_removals", bucket=bucket, keys=list(keys))
+            sql.run("add_refused_removals", bucket=bucket, keys=list(keys))

@@ -32,7 +32,7 @@ class Statements:
             return cursor.execute(_text(statement), _given(values)).fetchall()
 
     def batches(self, kind: type[T], statement: str, size: int, /, **values: object) -> Iterator[list[T]]:
-        """The same rows, at most `size` at a time: those of a million chunks take 0.6 GB."""
+        """The same rows, at most `size` at a time, so that not all of them are held at once."""
         with self.connection.cursor(row_factory=class_row(kind)) as cursor:
             cursor.execute(_text(statement), _given(values))
             while batch := cursor.fetchmany(size):

@@ -55,6 +55,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "iceberg_namespace_properties": None,
     "iceberg_tables": None,
     "merged_chunk": None,
+    "refused_removal": None,
     "removal": None,
     "replay": None,
     "replay_attempt": None,

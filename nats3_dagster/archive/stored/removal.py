@@ -159,7 +159,7 @@ def _remove(
                 on_count(len(gone))
     finally:
         removals.finish(bucket_name, gone)
-        removals.release(bucket_name, locked)
+        removals.refused(bucket_name, locked)
     fault_point("delete.finished")
     if refusal:
         raise StoreError(

@@ -39,6 +39,15 @@ where exists (
 -- Gives up the claims of objects that were not deleted.
 delete from nats3.removal where bucket = :bucket and key = any(:keys::text[]) and removed_at is null;
 
+-- name: add_refused_removals(bucket, keys)
+-- Notes that the store did not let these objects go.
+insert into nats3.refused_removal (bucket, key) select :bucket, key from unnest(:keys::text[]) as o(key)
+on conflict (bucket, key) do update set refused_at = now();
+
+-- name: forget_refused_removals(bucket, keys)
+-- These objects have gone.
+delete from nats3.refused_removal where bucket = :bucket and key = any(:keys::text[]);
+
 -- name: finish_removals(bucket, keys)
 -- Marks claimed objects as removed from the store.
 update nats3.removal set removed_at = clock_timestamp()
@@ -71,12 +80,12 @@ limit :limit_to;
 
 -- name: sweepable(grace_s, bucket, limit_to)
 -- Objects that have not been needed for these seconds and that are not removed yet, of all buckets or one, the oldest
--- first: those of chunks that were retired by themselves, and manifests of seals after which the hour was sealed again. An
--- archive that was deleted keeps what it had then. A chunk that was merged keeps its object until its hour is sealed again,
--- because until then the bucket's manifest names it; and while a replay runs that still has to publish it, because its tasks
--- know the object. What a hold keeps is none of them, nor is an expired chunk of an hour whose manifest still names it: a
--- catalog that is made again would miss its object.
-select * from (
+-- first, and last those that the store refused to remove. They are those of chunks that were retired by themselves, and
+-- manifests of seals after which the hour was sealed again. An archive that was deleted keeps what it had then. A chunk
+-- that was merged keeps its object until its hour is sealed again, because until then the bucket's manifest names it; and
+-- while a replay runs that still has to publish it, because its tasks know the object. What a hold keeps is none of them,
+-- nor is an expired chunk of an hour whose manifest still names it: a catalog that is made again would miss its object.
+select o.* from (
     select distinct on (c.bucket, c.key) c.bucket, c.key, c.stored_bytes as bytes, c.deleted_at as dead_at
     from nats3.chunk c join nats3.archive a on a.id = c.archive_id
     where c.deleted_at < now() - make_interval(secs => :grace_s) and (a.deleted_at is null or c.deleted_at < a.deleted_at)
@@ -110,7 +119,8 @@ select * from (
       and not exists (
           select from nats3.removal r where r.bucket = s.bucket and r.key = s.key and r.removed_at >= s.sealed_at)
 ) o
-order by dead_at, bucket, key
+left join nats3.refused_removal f using (bucket, key)
+order by f.refused_at nulls first, o.dead_at, o.bucket, o.key
 limit :limit_to;
 
 -- name: unswept(archive)

@@ -480,6 +480,14 @@ create table nats3.removal (
     removed_at timestamptz,
     primary key (bucket, key)
 );
+-- Objects that the store did not let go, as it does under Object Lock: a sweep takes them last, or it would ask for the
+-- same ones for ever.
+create table nats3.refused_removal (
+    bucket     text collate "C" not null,
+    key        text collate "C" not null,
+    refused_at timestamptz not null default now(),
+    primary key (bucket, key)
+);
 create index removal_removed on nats3.removal (removed_at) where removed_at is not null;
 
 create table nats3.replay (
