@@ -13,8 +13,9 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from nats3_dagster.actor import working_for
 from nats3_dagster.api.problems import answer, refused
-from nats3_dagster.api.tokens import Tokens
+from nats3_dagster.api.tokens import Tokens, name_of
 from nats3_dagster.errors import OperatorError
 
 # What a scope is told of the request: what its token allows.
@@ -60,8 +61,12 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        response = self._refusal(scope, Headers(scope=scope))
-        await (response or self._app)(scope, receive, send)
+        headers = Headers(scope=scope)
+        response = self._refusal(scope, headers)
+        # A read leaves no name in the catalog.
+        client = "" if response or scope["method"] in _READING else self._client(headers)
+        with working_for(client):
+            await (response or self._app)(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         """The answer where the request is refused; otherwise `scope` gets what the request may do."""
@@ -103,10 +108,21 @@ class Gate:
         """`write`, `read`, or None for nothing. Without tokens all may write."""
         if not self._tokens:
             return "write"
-        if len(given) != 1:
-            return None
-        scheme, _, token = given[0].partition(" ")
-        return self._tokens.access(token.strip().encode("latin-1")) if scheme.lower() == "bearer" else None
+        token = _bearer(given)
+        return None if token is None else self._tokens.access(token)
+
+    def _client(self, headers: Headers) -> str:
+        """The name of a token that was accepted; empty without tokens."""
+        token = _bearer(headers.getlist("authorization")) if self._tokens else None
+        return "" if token is None else name_of(token)
+
+
+def _bearer(given: list[str]) -> bytes | None:
+    """The token of the one Authorization header; None for any other number of them, or another scheme."""
+    if len(given) != 1:
+        return None
+    scheme, _, token = given[0].partition(" ")
+    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
 
 
 def names_of(tokens: Tokens, host: str) -> frozenset[str] | None:

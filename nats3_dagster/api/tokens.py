@@ -32,15 +32,25 @@ class Tokens:
 
     def access(self, token: bytes) -> str | None:
         """`write`, `read`, or None for a token that is none of them."""
-        given = hashlib.sha256(token).hexdigest()
+        given = _digest(token)
         may_write, may_read = _is_one_of(given, self.writing), _is_one_of(given, self.reading)
         return "write" if may_write else "read" if may_read else None
+
+
+def name_of(token: bytes) -> str:
+    """The beginning of its SHA-256, by which an operator finds it among the settings: `token 0123abcd`. 32 bits of the
+    hash of 256 random ones give nothing away."""
+    return f"token {_digest(token)[:8]}"
 
 
 def new_token() -> tuple[str, str]:
     """A token of 256 random bits, and its SHA-256: so long a one cannot be guessed from a fast hash."""
     token = _BEGIN + secrets.token_urlsafe(_BYTES)
-    return token, hashlib.sha256(token.encode()).hexdigest()
+    return token, _digest(token.encode())
+
+
+def _digest(token: bytes) -> str:
+    return hashlib.sha256(token).hexdigest()
 
 
 def _is_one_of(given: str, hashes: Iterable[str]) -> bool:

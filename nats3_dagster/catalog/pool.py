@@ -11,11 +11,12 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from nats3_dagster.catalog.actor import actor
+from nats3_dagster.actor import actor
 from nats3_dagster.catalog.connection import Connection, address, open_connection
 from nats3_dagster.catalog.pooler import check_pooler
 from nats3_dagster.catalog.refusals import failed
@@ -44,6 +45,8 @@ class Session:
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._lock = threading.Lock()
         self._closed = False
+        # By connection: who works with the catalog on it, as Postgres knows it.
+        self._actors: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
         # Each with the time of its last call. The one used last is taken first: a process with one thread has one
         # connection.
         self._idle = [(self._open(), time.monotonic())]
@@ -99,7 +102,14 @@ class Session:
             if connection is None:
                 return self._open()
             sure = time.monotonic() - used_at < _SURE_S and not _has_news(connection)
-            return connection if sure or _answers(connection) else self._open()
+            if not sure and not _answers(connection):
+                return self._open()
+            try:
+                self._name_actor(connection)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
         except BaseException:
             self._free.release()
             raise
@@ -120,7 +130,7 @@ class Session:
             check_pooler(connection, partial(open_connection, self.url), self.where)
             check_version(statements, self.where)
             statements.run("set_session")
-            statements.run("set_actor", actor=actor())
+            self._name_actor(connection)
         except psycopg.Error as error:
             connection.close()
             raise failed(error, self.where) from error
@@ -128,6 +138,12 @@ class Session:
             connection.close()
             raise
         return connection
+
+    def _name_actor(self, connection: Connection) -> None:
+        """Tell Postgres who works on the connection from now on, unless it knows."""
+        if self._actors.get(connection) != (now := actor()):
+            Statements(connection).run("set_actor", actor=now)
+            self._actors[connection] = now
 
 
 class _Thread(threading.local):

@@ -16,15 +16,19 @@ import trustme
 from fastapi.testclient import TestClient
 from starlette.datastructures import Headers
 
+from nats3_dagster.actor import actor
 from nats3_dagster.api import connections
 from nats3_dagster.api.app import PREFIXES, create_app
 from nats3_dagster.api.connections import tls_context
 from nats3_dagster.api.security import check_reach, names_of
 from nats3_dagster.api.tokens import Tokens, new_token
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.servers.serving import serving
+from nats3_dagster_tests.support.stored import made
 
 PROBLEM = "application/problem+json"
 WRITE, OLD, READ = (new_token() for _ in range(3))
@@ -382,3 +386,20 @@ def _all(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return b"".join(parts)
+
+
+def test_history_names_the_token_of_each_request(guarded: TestClient, workspace: Workspace, bucket: str) -> None:
+    """On the connections of one pool, whichever request had one before."""
+    archive = made(workspace, bucket, "logs")
+    folder.claim(workspace, archive)
+    process = actor()
+    for number, (token, _) in enumerate((OLD, WRITE, OLD)):
+        placed = guarded.post(
+            "/archive/logs/holds", json={"name": f"hold-{number}", "reason": "order 5"}, headers=bearer(token)
+        )
+        assert placed.status_code == 201, placed.text
+        assert guarded.get("/store/jobs", headers=bearer(READ[0])).status_code == 200
+    holds = workspace.catalog.holds.all(archive)
+    assert {hold.name: hold.actor for hold in holds} == {
+        f"hold-{number}": f"token {digest[:8]}, {process}" for number, (_, digest) in enumerate((OLD, WRITE, OLD))
+    }
