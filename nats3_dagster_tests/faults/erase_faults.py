@@ -52,11 +52,16 @@ def judge(trial: Trial, *erased: Ranges, done: bool = False) -> None:
         return
     left = [key for key in archived.messages if key[1] in gone]
     trial.expect(not left, "silent", f"{len(left)} erased messages are in the archive: {left[:3]}")
-    for key in trial.stored_keys():
-        if key.endswith(".parquet"):
-            table = pq.read_table(io.BytesIO(trial.fetch(BUCKET, key)), columns=["seq"])
+    judge_objects(trial, gone, BUCKET)
+
+
+def judge_objects(trial: Trial, gone: set[int], bucket: str) -> None:
+    """No object of the bucket has one of these sequences."""
+    for key in trial.keys(bucket, ""):
+        if key.endswith(".parquet") and "/_" not in key:
+            table = pq.read_table(io.BytesIO(trial.fetch(bucket, key)), columns=["seq"])
             found = gone.intersection(table.column("seq").to_pylist())
-            trial.expect(not found, "silent", f"{key} still has the erased sequences {sorted(found)[:3]}")
+            trial.expect(not found, "silent", f"{key} in {bucket} still has the erased sequences {sorted(found)[:3]}")
 
 
 def finish(trial: Trial, *erased: Ranges) -> None:

@@ -18,13 +18,18 @@ UNSYNCED = "table.loaded:raise"
 
 
 def make_table(trial: Trial) -> None:
-    """An archive with some chunks, and its table in an Iceberg catalog that is another database."""
+    """An archive with some chunks, and its table."""
+    trial.make_stream(trial.random.randrange(150, 500))
+    trial.capture()
+    add_table(trial)
+
+
+def add_table(trial: Trial) -> None:
+    """A table of the archive, in an Iceberg catalog that is another database."""
     trial.lake = trial._stack.enter_context(trial.servers.database())
     server = trial.servers.postgres
     uri = server.url(trial.lake).replace("postgresql://", "postgresql+psycopg://")
     trial.environment |= {"PYICEBERG_CATALOG__LAKE__TYPE": "sql", "PYICEBERG_CATALOG__LAKE__URI": uri}
-    trial.make_stream(trial.random.randrange(150, 500))
-    trial.capture()
     trial.must(table_jobs.create_table, ARCHIVE)
 
 
