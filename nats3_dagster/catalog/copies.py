@@ -71,6 +71,11 @@ class Copies:
         with self._session.reading() as sql:
             return list(sql.rows(CopyTask, "copy_removals", archive=archive.id, bucket=bucket, limit_to=limit))
 
+    def waits(self, bucket: str, key: str) -> bool:
+        """True if the object has yet to be put into the copy, or removed there."""
+        with self._session.reading() as sql:
+            return sql.value(bool, "copy_waits", bucket=bucket, key=key)
+
     def due_archives(self) -> list[str]:
         """The archives whose copies miss something, or have to lose something; deleted ones are left out."""
         with self._session.reading() as sql:

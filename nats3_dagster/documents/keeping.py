@@ -1,5 +1,6 @@
 """Keeping: hours that expired, holds, and the history of an archive."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field
@@ -7,6 +8,7 @@ from pydantic import Field
 from nats3_dagster.archive.keep import holds, retention
 from nats3_dagster.archive.read.history import Entry
 from nats3_dagster.archive.stored.copies import Copied
+from nats3_dagster.archive.stored.copy_check import CheckedCopy
 from nats3_dagster.documents.base import Document, Words, stamp
 from nats3_dagster.model import Hold as Stored
 
@@ -138,9 +140,23 @@ class CopiedObjects(Document):
     objects: int = Field(description="Objects that were missing there, and are there now.")
     bytes: int = Field(description="Their size.")
     removed: int = Field(description="Objects that the first bucket lost, and this one now as well.")
+    verified: int = Field(description="Objects that were read again there; 0 if that was not asked for.")
+    mended: int = Field(description="Those of them that were missing or damaged, and were put again.")
 
     @classmethod
-    def of(cls, archive: str, copied: Copied) -> Self:
+    def of(cls, archive: str, copied: Copied, checked: CheckedCopy | None = None) -> Self:
         return cls(
-            archive=archive, bucket=copied.bucket, objects=copied.objects, bytes=copied.bytes, removed=copied.removed
+            archive=archive,
+            bucket=copied.bucket,
+            objects=copied.objects,
+            bytes=copied.bytes,
+            removed=copied.removed,
+            verified=checked.objects if checked else 0,
+            mended=checked.mended if checked else 0,
         )
+
+    @classmethod
+    def of_all(cls, archive: str, copied: Sequence[Copied], checked: Sequence[CheckedCopy]) -> list[Self]:
+        """One for each copy."""
+        by_bucket = {one.bucket: one for one in checked}
+        return [cls.of(archive, one, by_bucket.get(one.bucket)) for one in copied]

@@ -125,7 +125,7 @@ def at_once(trial: Trial) -> None:
 @fault(
     "copy away, objects lost",
     "the copy is away during captures and seals; objects of the first bucket are removed or damaged, and are read, "
-    "replayed and repaired",
+    "replayed and repaired; then those of the copy, which a check puts again",
     store="file",
     short=True,
 )
@@ -159,5 +159,19 @@ def away_and_lost(trial: Trial) -> None:
     if rng.random() < 0.5:
         trial.run(copy_jobs.repair, ARCHIVE, fault=f"repair.put_back:kill:{rng.randint(1, 2)}")
     trial.finish(copy_jobs.repair, ARCHIVE)
+    judge(trial)
+    finish(trial)
+    _mended(trial)
+
+
+def _mended(trial: Trial) -> None:
+    """Objects of the copy are removed or damaged, and put again by a check that dies."""
+    rng = trial.random
+    there = sorted(key for key in trial.keys(COPY, "") if "/_" not in key)
+    for key in rng.sample(there, rng.randint(1, len(there))):
+        trial.overwrite(COPY, key, rng.choice((None, b"", trial.fetch(COPY, key)[:-1])))
+    if rng.random() < 0.5:
+        trial.run(copy_jobs.check, ARCHIVE, fault=f"copy.put_again:{rng.choice(('kill', 'raise'))}")
+    trial.finish(copy_jobs.check, ARCHIVE)
     judge(trial)
     finish(trial)

@@ -3,7 +3,7 @@
 from nats3_dagster.archive.proof.manifest_repair import repair_manifests
 from nats3_dagster.archive.proof.repair import plan_repair, repair_all
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
-from nats3_dagster.archive.stored import copies
+from nats3_dagster.archive.stored import copies, copy_check
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
@@ -24,6 +24,14 @@ def try_copy(archive: str) -> str:
     except Nats3Error as error:
         return str(error)
     return ""
+
+
+def check(archive: str) -> int:
+    """As `nats3 store copy --verify`; the objects that were put again."""
+    with Workspace(Settings.load()) as workspace:
+        row = workspace.catalog.archives.get(archive)
+        copies.copy(workspace, row)
+        return sum(one.mended for one in copy_check.check_copies(workspace, row))
 
 
 def repair(archive: str) -> int:

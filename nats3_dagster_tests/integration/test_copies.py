@@ -19,13 +19,13 @@ from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
 from nats3_dagster.archive.read.points import by_sequence
 from nats3_dagster.archive.recovery.rebuild import rebuild
-from nats3_dagster.archive.stored import copies, folder
+from nats3_dagster.archive.stored import copies, copy_check, folder
 from nats3_dagster.catalog.copies import CopyLag
 from nats3_dagster.chunks.footer_cache import FooterCache
 from nats3_dagster.defs import upkeep_sensors
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.upkeep_sensors import copy_sensor
-from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
+from nats3_dagster.errors import ChunkError, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk, Selection
 from nats3_dagster.objects import Bucket, create_bucket
 from nats3_dagster.query import engine
@@ -124,7 +124,7 @@ def test_what_is_missing_is_shown_and_copied_bit_by_bit(
         assert lag(workspace, archive, other) == (missing, 0)
     assert "Every copy has" in tick()
     assert nats3.ok("store", "copy", "logs", "-o", "json").json == [
-        {"archive": "logs", "bucket": other, "objects": 0, "bytes": 0, "removed": 0}
+        {"archive": "logs", "bucket": other, "objects": 0, "bytes": 0, "removed": 0, "verified": 0, "mended": 0}
     ]
     assert objects(workspace, other).keys() == objects(workspace, bucket).keys()
 
@@ -249,6 +249,51 @@ def test_where_no_copy_helps_the_object_itself_is_named(workspace: Workspace, co
     for call in (rows, answers):
         with pytest.raises(ObjectMissing, match=chunk.meta.key):
             call(workspace, archive)
+
+
+def test_a_copy_is_read_again_and_mended(workspace: Workspace, copied: tuple[Archive, str], nats3: Command) -> None:
+    """Where the first bucket has the object as it was written; else the copy stays as it is."""
+    archive, other = copied
+    chunks, (sealed,) = live(workspace, archive), workspace.catalog.seals.select(archive)
+    right, there = objects(workspace, other), workspace.bucket(other)
+    assert (check(workspace, archive), objects(workspace, other)) == ((4, 0), right)
+    bad = b"x" * 10
+    there.put_again(chunks[0].meta.key, bad, hashlib.sha256(bad).hexdigest())
+    there.delete(chunks[1].meta.key)
+    there.put_again(sealed.key, bad, hashlib.sha256(bad).hexdigest())
+    (shown,) = nats3.ok("store", "copy", "logs", "--verify", "-o", "json").json
+    assert (shown["bucket"], shown["objects"], shown["verified"], shown["mended"]) == (other, 0, 4, 3)
+    assert objects(workspace, other) == right
+    assert "MENDED" in nats3.ok("store", "copy", "logs", "--verify").out
+
+    # The first bucket has lost it: nothing is put, and the others are mended all the same.
+    harm(workspace, chunks[0], "page")
+    there.put_again(chunks[0].meta.key, bad, hashlib.sha256(bad).hexdigest())
+    there.delete(chunks[2].meta.key)
+    with pytest.raises(ChunkError, match="neither in the copy"):
+        check(workspace, archive)
+    assert objects(workspace, other) == right | {chunks[0].meta.key: bad}
+
+
+def test_a_check_of_copies_leaves_what_others_do(workspace: Workspace, copied: tuple[Archive, str]) -> None:
+    """What waits to be copied, and what was taken out of the archive after the check had listed it."""
+    archive, other = copied
+    store(workspace, archive, 9, messages(21, 25))
+    assert check(workspace, archive) == (5, 0)
+    assert lag(workspace, archive, other) == (1, 0)
+    copies.copy(workspace, archive)
+    listed = copy_check._objects(workspace, archive)
+    first = next(listed)
+    workspace.catalog.chunks.retire(archive, [chunk.id for chunk in live(workspace, archive)])
+    workspace.bucket(other).delete(first.key)
+    assert not copy_check._mend(workspace, archive, other, first)
+    assert first.key not in objects(workspace, other)
+
+
+def check(workspace: Workspace, archive: Archive) -> tuple[int, int]:
+    """The objects that were read of the one copy, and those that were mended."""
+    (found,) = copy_check.check_copies(workspace, archive)
+    return found.objects, found.mended
 
 
 def test_a_purge_reaches_the_copies(workspace: Workspace, copied: tuple[Archive, str]) -> None:

@@ -9,7 +9,7 @@ from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive.keep import erasure, holds, retention
 from nats3_dagster.archive.keep.compaction import compact_hours
-from nats3_dagster.archive.stored import copies
+from nats3_dagster.archive.stored import copies, copy_check
 from nats3_dagster.bodies.base import Text
 from nats3_dagster.bodies.keeping import EraseMessages, PlaceHold
 from nats3_dagster.documents.compactions import CompactedArchive
@@ -54,11 +54,18 @@ def expire(
 
 
 @router.post("/copy", response_model=list[CopiedObjects])
-def copy(name: Name, work: Work) -> Json:
+def copy(
+    name: Name,
+    work: Work,
+    verify: Annotated[
+        bool, Query(description="Read every object of the copies, and put again what is missing or damaged there.")
+    ] = False,
+) -> Json:
     """Copy what is missing in the copies of the archive, as `copy_sensor` does."""
     archive = work.catalog.archives.get(name)
     copies.require_copies(archive)
-    return Json([CopiedObjects.of(archive.name, one) for one in copies.copy(work, archive)])
+    done = copies.copy(work, archive)
+    return Json(CopiedObjects.of_all(archive.name, done, copy_check.check_copies(work, archive) if verify else ()))
 
 
 @router.post("/compact", response_model=CompactedArchive)

@@ -18,6 +18,10 @@ where archive_id = :archive and bucket = :bucket and removes
 order by since, key
 limit :limit_to;
 
+-- name: copy_waits(bucket, key)
+-- True if the object has yet to be put into the copy, or removed there.
+select exists (select from nats3.copy_task where bucket = :bucket and key = :key);
+
 -- name: copying_due()
 -- The archives whose copies miss something, or have to lose something.
 select a.name from nats3.archive a

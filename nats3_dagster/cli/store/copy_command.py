@@ -1,6 +1,10 @@
 """`nats3 store copy`: the other buckets of an archive get what is missing there."""
 
-from nats3_dagster.archive.stored import copies
+from typing import Annotated
+
+import typer
+
+from nats3_dagster.archive.stored import copies, copy_check
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Size, show
 from nats3_dagster.documents.keeping import CopiedObjects
@@ -8,7 +12,16 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
 
-def copy(name: ArchiveName, output: Output = Format.table) -> None:
+def copy(
+    name: ArchiveName,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Read every object of the copies, and put again what is missing or damaged there."
+        ),
+    ] = False,
+    output: Output = Format.table,
+) -> None:
     """Copy what is missing in the other buckets of an archive, and remove there what its first bucket lost.
 
     Seals copy the chunks of their hour by themselves; what was there before the setting copies, and removals, wait for
@@ -17,7 +30,9 @@ def copy(name: ArchiveName, output: Output = Format.table) -> None:
         archive = workspace.catalog.archives.get(name)
         copies.require_copies(archive)
         done = copies.copy(workspace, archive)
-    show(output, [CopiedObjects.of(archive.name, one).plain() for one in done], _COPIED)
+        checked = copy_check.check_copies(workspace, archive) if verify else ()
+    found = CopiedObjects.of_all(archive.name, done, checked)
+    show(output, [one.plain() for one in found], {**_COPIED, **(_VERIFIED if verify else {})})
 
 
 _COPIED: Columns = {
@@ -26,3 +41,4 @@ _COPIED: Columns = {
     "SIZE": lambda c: Size(c["bytes"]),
     "REMOVED": lambda c: c["removed"],
 }
+_VERIFIED: Columns = {"VERIFIED": lambda c: c["verified"], "MENDED": lambda c: c["mended"]}
