@@ -20,7 +20,7 @@ def actor() -> str:
 
 @contextmanager
 def working_for(client: str) -> Generator[None]:
-    """What is done inside is done for this client; empty for none."""
+    """Work for this client inside the block; empty for none."""
     token = _client.set(client)
     try:
         yield

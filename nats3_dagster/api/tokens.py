@@ -38,8 +38,8 @@ class Tokens:
 
 
 def name_of(token: bytes) -> str:
-    """The beginning of its SHA-256, by which an operator finds it among the settings: `token 0123abcd`. 32 bits of the
-    hash of 256 random ones give nothing away."""
+    """The beginning of its SHA-256: `token 0123abcd`. An operator finds it among the settings. 32 bits of the hash of
+    256 random ones give nothing away."""
     return f"token {_digest(token)[:8]}"
 
 

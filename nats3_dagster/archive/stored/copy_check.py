@@ -20,7 +20,7 @@ from nats3_dagster.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class CheckedCopy:
-    """What a check read of one copy, and what it mended."""
+    """The objects of one copy that a check read, and those that it mended."""
 
     # The copy's bucket.
     bucket: str
