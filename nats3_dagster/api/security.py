@@ -62,13 +62,14 @@ class Gate:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        response = self._refusal(scope, headers)
+        token = _bearer(headers.getlist("authorization")) if self._tokens else None
+        response = self._refusal(scope, headers, token)
         # A read leaves no name in the catalog.
-        client = "" if response or scope["method"] in _READING else self._client(headers)
-        with working_for(client):
+        writer = None if response or scope["method"] in _READING else token
+        with working_for("" if writer is None else name_of(writer)):
             await (response or self._app)(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+    def _refusal(self, scope: Scope, headers: Headers, token: bytes | None) -> JSONResponse | None:
         """The answer where the request is refused; otherwise `scope` gets what the request may do."""
         if _IN_ADDRESS & {name.lower() for name, _ in parse_qsl(scope["query_string"].decode("latin-1"))}:
             return _refuse(
@@ -89,7 +90,7 @@ class Gate:
         if not is_reading and _is_foreign(headers):
             hint = "Write from a page of this server or from a program; a proxy must pass the Host header on"
             return _refuse(403, "Foreign origin", "A page of another server may not write here", hint)
-        access = self._access(headers.getlist("authorization"))
+        access = self._access(token)
         scope[ACCESS] = access
         if access == "write" or (access == "read" and is_reading) or _is_open(scope["path"]):
             return None
@@ -104,17 +105,11 @@ class Gate:
             {"WWW-Authenticate": 'Bearer realm="nats3"'},
         )
 
-    def _access(self, given: list[str]) -> str | None:
+    def _access(self, token: bytes | None) -> str | None:
         """`write`, `read`, or None for nothing. Without tokens all may write."""
         if not self._tokens:
             return "write"
-        token = _bearer(given)
         return None if token is None else self._tokens.access(token)
-
-    def _client(self, headers: Headers) -> str:
-        """The name of a token that was accepted; empty without tokens."""
-        token = _bearer(headers.getlist("authorization")) if self._tokens else None
-        return "" if token is None else name_of(token)
 
 
 def _bearer(given: list[str]) -> bytes | None:

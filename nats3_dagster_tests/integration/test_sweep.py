@@ -1,7 +1,9 @@
 """The sweep: objects of retired chunks go after their time of grace, once, and nothing else goes."""
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
@@ -229,6 +231,23 @@ def test_an_orphan_goes_once_it_is_old_and_the_archive_does_not_need_it(
         workspace.catalog.chunks.commit(archive, [needless], begun=archive.created_at)
 
 
+@contextmanager
+def locking(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, locked: str) -> Iterator[Workspace]:
+    """A workspace whose store refuses to delete the object of this key."""
+
+    def lock(request: Handler) -> None:
+        if unquote(request.path).split("?")[0].endswith(locked):
+            request.reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
+        else:
+            request.reply(*request.forward())
+
+    with S3Proxy(str(workspace.settings.store.endpoint)) as proxy:
+        proxy.break_at(lock, ("DELETE",), times=1_000)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+        with Workspace(Settings.load()) as behind:
+            yield behind
+
+
 def test_objects_that_the_store_does_not_let_go_stay_and_do_not_stop_the_others(
     workspace: Workspace,
     logs: Archive,
@@ -243,20 +262,11 @@ def test_objects_that_the_store_does_not_let_go_stay_and_do_not_stop_the_others(
     age(postgres_url)
     locked = metas[0].key
 
-    def lock(request: Handler) -> None:
-        if unquote(request.path).split("?")[0].endswith(locked):
-            request.reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
-        else:
-            request.reply(*request.forward())
-
-    with S3Proxy(str(workspace.settings.store.endpoint)) as proxy:
-        proxy.break_at(lock, ("DELETE",), times=1_000)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
-        with Workspace(Settings.load()) as behind:
-            for _ in range(2):
-                with pytest.raises(StoreError, match="1 objects stay"):
-                    sweep(behind)
-                assert keys(s3_client, bucket) == {locked, metas[3].key}
+    with locking(workspace, monkeypatch, locked) as behind:
+        for _ in range(2):
+            with pytest.raises(StoreError, match="1 objects stay"):
+                sweep(behind)
+            assert keys(s3_client, bucket) == {locked, metas[3].key}
     assert sweep(workspace).objects == 1
 
 
@@ -274,21 +284,12 @@ def test_what_the_store_refused_comes_last(
     age(postgres_url)
     locked = sorted(meta.key for meta in metas[:3])[0]
 
-    def lock(request: Handler) -> None:
-        if unquote(request.path).split("?")[0].endswith(locked):
-            request.reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
-        else:
-            request.reply(*request.forward())
-
-    with S3Proxy(str(workspace.settings.store.endpoint)) as proxy:
-        proxy.break_at(lock, ("DELETE",), times=1_000)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
-        with Workspace(Settings.load()) as behind:
-            with pytest.raises(StoreError, match="1 objects stay"):
-                sweep(behind, limit=1)
-            assert [sweep(behind, limit=1).objects for _ in range(2)] == [1, 1]
-            with pytest.raises(StoreError, match="1 objects stay"):
-                sweep(behind, limit=1)
+    with locking(workspace, monkeypatch, locked) as behind:
+        with pytest.raises(StoreError, match="1 objects stay"):
+            sweep(behind, limit=1)
+        assert [sweep(behind, limit=1).objects for _ in range(2)] == [1, 1]
+        with pytest.raises(StoreError, match="1 objects stay"):
+            sweep(behind, limit=1)
     assert keys(s3_client, bucket) == {locked, metas[3].key}
     assert sweep(workspace, limit=1).objects == 1
     with psycopg.connect(postgres_url) as connection:

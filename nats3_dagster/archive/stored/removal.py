@@ -159,7 +159,8 @@ def _remove(
                 on_count(len(gone))
     finally:
         removals.finish(bucket_name, gone)
-        removals.refused(bucket_name, locked)
+        if locked:
+            removals.refused(bucket_name, locked)
     fault_point("delete.finished")
     if refusal:
         raise StoreError(
