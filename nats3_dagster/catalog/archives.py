@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from difflib import get_close_matches
 from uuid import UUID
 
@@ -73,19 +74,7 @@ class Archives:
         if state.name != spec.stream:
             raise OperatorError(f"Archive {spec.name} is of stream {spec.stream}, not of {state.name}")
         with self._session.transaction() as sql:
-            try:
-                row = sql.row(
-                    ArchiveRow,
-                    "create_archive",
-                    job_name=None if job_name == spec.name else job_name,
-                    **_columns(spec),
-                )
-            except errors.UniqueViolation as error:
-                if error.diag.constraint_name == "archive_durable":
-                    raise durable_taken(spec) from error
-                raise name_taken(job_name or spec.name) from error
-            assert row is not None
-            archive = row.archive()
+            archive = insert_archive(sql, spec, job_name)
             if deliveries:
                 keep_deliveries(sql, archive, deliveries)
             self._coverage.observe(archive, state)
@@ -296,9 +285,45 @@ def _columns(spec: ArchiveSpec) -> dict[str, object]:
 def _settings(spec: ArchiveSpec, paused: bool, presets: Sequence[ReplayPreset]) -> dict[str, object]:
     """Returns the changeable settings of an archive, by column."""
     columns = _columns(spec)
-    listed = json.dumps([one.document() for one in presets])
     changeable = {one.name: columns[one.name] for one in settings_of(ArchiveSpec) if one.fixed is None}
-    return changeable | {"paused": paused, "presets": listed}
+    return changeable | {"paused": paused, "presets": _listed(presets)}
+
+
+def _listed(presets: Sequence[ReplayPreset]) -> str:
+    return json.dumps([one.document() for one in presets])
+
+
+def insert_archive(
+    sql: Statements,
+    spec: ArchiveSpec,
+    job_name: str | None,
+    *,
+    job_id: UUID | None = None,
+    paused: bool | None = None,
+    created_at: datetime | None = None,
+    former_filters: Sequence[FormerFilter] = (),
+    presets: Sequence[ReplayPreset] = (),
+) -> Archive:
+    """The archive, without an incarnation; None: as a new one has it. Raises Conflict when a name or the durable is
+    taken."""
+    try:
+        row = sql.row(
+            ArchiveRow,
+            "create_archive",
+            **_columns(spec),
+            job_name=None if job_name == spec.name else job_name,
+            job_id=job_id,
+            paused=paused,
+            created_at=created_at,
+            former_filters=json.dumps([asdict(one) for one in former_filters]),
+            presets=_listed(presets),
+        )
+    except errors.UniqueViolation as error:
+        if error.diag.constraint_name == "archive_durable":
+            raise durable_taken(spec) from error
+        raise name_taken(job_name or spec.name) from error
+    assert row is not None
+    return row.archive()
 
 
 def name_taken(name: str) -> Conflict:

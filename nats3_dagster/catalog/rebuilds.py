@@ -13,14 +13,12 @@ from uuid import UUID
 
 import psycopg
 
-from nats3_dagster.catalog.archives import durable_taken, name_taken
+from nats3_dagster.catalog.archives import insert_archive
 from nats3_dagster.catalog.coverage import storable
 from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
-from nats3_dagster.catalog.rows import ArchiveRow
 from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter, Incarnation, PlacedGap, ReplayPreset, Seal
-from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.model.stream import removing_settings
 
 # The revision of a seal after which its hour changed.
@@ -52,27 +50,19 @@ class Rebuilds:
     ) -> Archive:
         """The archive, without an incarnation. `created_at`: None for now. Raises Conflict when a name or the durable
         is taken."""
-        values: dict[str, Any] = {one.name: getattr(spec, one.name) for one in settings_of(ArchiveSpec)}
         with self._session.transaction() as sql:
-            try:
-                row = sql.row(
-                    ArchiveRow,
-                    "create_rebuilt",
-                    **values | {"subjects": list(spec.subjects), "copies": list(spec.copies)},
-                    job_id=job_id,
-                    job_name=None if job_name == spec.name else job_name,
-                    paused=paused,
-                    created_at=created_at,
-                    former_filters=json.dumps([asdict(one) for one in former_filters]),
-                    presets=json.dumps([one.document() for one in presets]),
-                )
-            except psycopg.errors.UniqueViolation as error:
-                if error.diag.constraint_name == "archive_durable":
-                    raise durable_taken(spec) from error
-                raise name_taken(job_name or spec.name) from error
-            assert row is not None
-            note(sql, row.archive(), "rebuilt", {})
-        return row.archive()
+            archive = insert_archive(
+                sql,
+                spec,
+                job_name,
+                job_id=job_id,
+                paused=paused,
+                created_at=created_at,
+                former_filters=former_filters,
+                presets=presets,
+            )
+            note(sql, archive, "rebuilt", {})
+        return archive
 
     def begin(self, archive: Archive, incarnation: Incarnation, config: Mapping[str, Any], start: int) -> int:
         """Let the archive hold an incarnation from this sequence on; the incarnation's id. `config`: of the stream, by

@@ -188,6 +188,46 @@ def test_any_key_of_a_file(case: tuple[Spec, Setting], value: Any) -> None:
     told([of_file(*case, value)])
 
 
+# Files of nats-s3-connector
+
+# The keys of a store job there, by setting.
+PEERS: dict[str, str] = {
+    "name": "name",
+    "stream": "stream",
+    "consumer": "durable",
+    "subject": "subjects",
+    "bucket": "bucket",
+    "prefix": "prefix",
+    "batch.max_count": "max_messages",
+    "batch.max_bytes": "max_bytes",
+}
+
+
+def of_peers_file(key: str, one: Setting, text: str) -> str | None:
+    """What is wrong with how such a file with this value is taken."""
+    value = yaml.safe_load(text)
+    needed = {"name": "job-1", "stream": "S", "subject": "s", "bucket": "bucket"}
+    lines = ["store:", "-", *(f"  {name}: {word}" for name, word in needed.items() if name != key)]
+    table, _, name = key.rpartition(".")
+    lines += [f"  {table}:", f"    {name}: {text}"] if table else [f"  {name}: {text}"]
+    try:
+        archive = entries.read([("config.yaml", "\n".join(lines))]).archives[0]
+    except OperatorError as error:
+        is_placed = error.what.startswith(f"config.yaml:{len(lines)}") or f"without {name}" in error.what
+        return None if is_placed and not is_right(one, value) else f"{text} is refused: {error}"
+    kept = one.of(archive.spec)
+    meant = in_file(one, value, Path.cwd())
+    if key == "name" and isinstance(value, str):
+        meant = archive_name(value)
+    return None if is_kept(one, kept, meant) else f"{text} is kept as {kept!r}"
+
+
+@pytest.mark.parametrize("key", PEERS)
+def test_a_key_of_a_peers_file(key: str) -> None:
+    one = next(each for each in settings_of(ArchiveSpec) if each.name == PEERS[key])
+    told(of_peers_file(key, one, json.dumps(value)) for value in values(one))
+
+
 # Options of commands
 
 

@@ -1,13 +1,3 @@
--- name: create_rebuilt(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, job_id, paused, created_at, former_filters, presets)
--- The archive that is made again from its bucket.
-insert into nats3.archive
-    (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level,
-     compact_after_s, compact_below, keep_s, keep_bytes, copies, job_id, paused, created_at, former_filters, presets)
-values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
-        :zstd_level, :compact_after_s, :compact_below, :keep_s, :keep_bytes, :copies::text[], :job_id, :paused, coalesce(:created_at::timestamptz, now()),
-        :former_filters::jsonb, :presets::jsonb)
-returning *;
-
 -- name: remember_stream(stream, created_ns, config, removing, start)
 -- Keeps that there was a stream, and its configuration unless the stream was ever observed; the id of its incarnation.
 insert into nats3.incarnation as i

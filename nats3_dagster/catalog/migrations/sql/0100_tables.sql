@@ -103,11 +103,8 @@ begin
 end
 $$;
 create trigger archive_updated before update on nats3.archive for each row
-    when ((old.paused, old.presets, old.subjects, old.durable, old.max_messages, old.max_bytes, old.max_age_s, old.zstd_level,
-           old.compact_after_s, old.compact_below, old.keep_s, old.keep_bytes, old.copies)
-          is distinct from
-          (new.paused, new.presets, new.subjects, new.durable, new.max_messages, new.max_bytes, new.max_age_s, new.zstd_level,
-           new.compact_after_s, new.compact_below, new.keep_s, new.keep_bytes, new.copies))
+    when (to_jsonb(old) - '{revision, updated_at, deleted_at}'::text[]
+          is distinct from to_jsonb(new) - '{revision, updated_at, deleted_at}'::text[])
     execute function nats3.archive_updated();
 
 -- What an archive has of one incarnation. Kept by triggers (proofs.sql) but for start_seq and the witness.
