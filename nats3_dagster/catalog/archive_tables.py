@@ -127,9 +127,16 @@ class ArchiveTables:
             )
 
     def note_synced(
-        self, archive_id: int, state: TableState, last_chunk: int, snapshot_id: int | None, former: int | None
+        self,
+        archive_id: int,
+        state: TableState,
+        last_chunk: int,
+        snapshot_id: int | None,
+        *,
+        location: str | None,
+        former: int | None,
     ) -> None:
-        """`former`: the snapshot that was noted when this sync began."""
+        """`location`: as in ArchiveTable. `former`: the snapshot that was noted when this sync began."""
         with self._session.transaction() as sql:
             sql.run(
                 "note_table_synced",
@@ -138,6 +145,7 @@ class ArchiveTables:
                 chunks=state.chunks,
                 last_chunk=last_chunk,
                 snapshot=snapshot_id,
+                location=location,
                 former=former,
             )
 

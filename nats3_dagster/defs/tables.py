@@ -136,6 +136,7 @@ def _metadata(naming: Naming, workspace: Workspace, table: ArchiveTable) -> Meta
     return {
         "dagster/column_lineage": lineage(COLUMNS, naming.chunks_key(table.archive)),
         **({"dagster/row_count": rows} if as_read and not table.is_behind else {}),
+        **({"dagster/uri": table.location} if table.location else {}),
         "chunks": table.chunks or 0,
         "snapshot": str(table.snapshot_id or "none"),
         "synced_at": MetadataValue.timestamp(table.synced_at.timestamp() if table.synced_at else time.time()),

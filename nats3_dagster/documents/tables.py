@@ -25,6 +25,7 @@ _EXAMPLE = {
     "revision": 240,
     "archive_revision": 241,
     "snapshot_id": 7930418413321939569,
+    "location": "s3://archive/iceberg/logs",
     "created_at": "2026-11-20T09:00:00.000Z",
     "synced_at": "2026-11-21T07:59:58.120Z",
     "error": None,
@@ -49,6 +50,7 @@ class Table(Document):
     revision: int | None = Field(description="The archive's revision that it was last made equal to.")
     archive_revision: int = Field(description="The archive's revision now.")
     snapshot_id: int | None = Field(description="Its newest snapshot, of 64 bits; null while there is none.")
+    location: str | None = Field(description="Where its metadata is, a URL; null before the first sync.")
     created_at: str
     synced_at: str | None = Field(description="When it was last made equal to the archive.")
     error: str | None = Field(description="Why the newest try failed; null where it did not.")

@@ -22,6 +22,7 @@ class ArchiveTable:
     chunks: int | None  # live chunks then
     last_chunk: int | None  # the highest id among them; 0 without any
     snapshot_id: int | None  # None while the table has no snapshot
+    location: str | None  # where its metadata is, a URL; None where that has a login
     begun: list[int]  # ids of the newest snapshots that this catalog began to commit, the newest last
     synced_at: datetime | None
     # Why the newest try failed, and when; None where it did not.

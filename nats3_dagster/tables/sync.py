@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, TableError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model.archive_table import ArchiveTable, TableState
+from nats3_dagster.plausible import secret_in
 from nats3_dagster.steps import Next
 from nats3_dagster.tables import layout
 from nats3_dagster.tables.catalogs import opened
@@ -143,7 +144,12 @@ def _sync(workspace: Workspace, known: ArchiveTable, catalog: "Catalog", full: b
             tuple(rewritten),
         )
         workspace.catalog.tables.note_synced(
-            known.archive_id, work.state, work.last_chunk, done.snapshot_id, before.snapshot_id
+            known.archive_id,
+            work.state,
+            work.last_chunk,
+            done.snapshot_id,
+            location=None if secret_in(table.location()) else table.location(),
+            former=before.snapshot_id,
         )
         return done
     raise Conflict(

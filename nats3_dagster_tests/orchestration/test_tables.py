@@ -88,6 +88,7 @@ def test_a_run_syncs_the_table_and_the_sensor_has_nothing_to_add(
     assert job.execute_in_process(instance=instance).success
     seen = says(instance)
     assert (seen["dagster/row_count"], seen["chunks"], seen["files_added"]) == (10, 1, 1)
+    assert seen["dagster/uri"] == f"s3://{bucket}/iceberg/logs"
     lineage = seen["dagster/column_lineage"].deps_by_column
     assert [(dep.asset_key, dep.column_name) for dep in lineage["data"]] == [(CHUNKS, "data")]
     assert ticked(settings, instance) == []

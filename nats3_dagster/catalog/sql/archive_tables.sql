@@ -46,12 +46,12 @@ update nats3.archive_table
 set changed = :changed, seen_at = now(), seen_lacking = :lacking, seen_surplus = :surplus
 where archive_id = :archive;
 
--- name: note_table_synced(archive, revision, chunks, last_chunk, snapshot, former)
+-- name: note_table_synced(archive, revision, chunks, last_chunk, snapshot, location, former)
 -- Notes what the table was made equal to, unless another process has noted something newer: a newer revision, or another
 -- snapshot than the one that this process began with.
 update nats3.archive_table
-set revision = :revision, chunks = :chunks, last_chunk = :last_chunk, snapshot_id = :snapshot, synced_at = now(),
-    error = null, failed_at = null, changed = null, seen_at = now(), seen_lacking = null, seen_surplus = null
+set revision = :revision, chunks = :chunks, last_chunk = :last_chunk, snapshot_id = :snapshot, location = :location,
+    synced_at = now(), error = null, failed_at = null, changed = null, seen_at = now(), seen_lacking = null, seen_surplus = null
 where archive_id = :archive
   and (coalesce(revision, 0) < :revision
        or (revision = :revision and snapshot_id is not distinct from :former::bigint)

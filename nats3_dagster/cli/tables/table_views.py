@@ -21,6 +21,7 @@ def lines(view: dict[str, Any]) -> dict[str, object]:
         "archive": f"{view['archive']}{deleted}",
         "catalog": view["catalog"],
         "table": view["table"],
+        "location": view["location"],
         "chunks": view["chunks"],
         "lacking": view["lacking"],
         "surplus": view["surplus"],

@@ -15,6 +15,8 @@ create table nats3.archive_table (
     chunks      bigint,
     last_chunk  bigint,
     snapshot_id bigint,
+    -- Where its metadata is, a URL; null where that has a login.
+    location    text,
     synced_at   timestamptz,
     -- Ids of the newest snapshots that a process began to commit, noted before each commit. A snapshot of the table that
     -- is not among them was made by another program, or by nats3 with a newer copy of this database.
