@@ -134,6 +134,14 @@ class Chunks:
                     chunks += [row.chunk(deleted.get(row.id), subjects.get(row.id)) for row in rows]
         return tuple(chunks)
 
+    def pages(self, archive: Archive, size: int, **conditions: Any) -> Iterator[tuple[Chunk, ...]]:
+        """The chunks of `select` with these conditions, `size` at a time. No transaction is open between two pages."""
+        page: tuple[Chunk, ...] | None = None
+        while page is None or len(page) == size:
+            after = (page[-1].meta.incarnation, page[-1].meta.covers.last) if page else None
+            if page := self.select(archive, after=after, limit=size, **conditions):
+                yield page
+
     def absent_ranges(self, chunk_ids: Sequence[int]) -> Iterator[tuple[SeqRange, ...]]:
         """The absent sequences of each of these chunks that has its list of them, ascending."""
         for at in range(0, len(chunk_ids), _LISTS):
@@ -214,11 +222,13 @@ class Chunks:
                 note(sql, archive, what, {"chunks": len(retired)}, run_id)
 
 
-def lock_archive(sql: Statements, archive: Archive) -> None:
+def lock_archive(
+    sql: Statements, archive: Archive, hint: str = "Create it again, or stop what captures into it"
+) -> None:
     """Hold the archive before any of its chunks, as everything does that changes them: in another order two would wait
-    for each other."""
+    for each other. Raises Conflict, with `hint` as the next step, when it was deleted."""
     if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
-        raise Conflict(f"Archive {archive.name} was deleted", "Create it again, or stop what captures into it")
+        raise Conflict(f"Archive {archive.name} was deleted", hint)
 
 
 def _check_source(coverages: Sequence[CoverageRow], source: Incarnation | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from psycopg import errors
 
+from nats3_dagster.catalog.chunks import lock_archive
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, OperatorError, Unknown
@@ -293,8 +294,7 @@ class Exports:
 
 def _lock(sql: Statements, archive: Archive) -> None:
     """Changes of one archive's exports follow one another, and so do their numbers."""
-    if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
-        raise Conflict(f"Archive {archive.name} was deleted", "Create it again")
+    lock_archive(sql, archive, "Create it again")
 
 
 def _place(archive: Archive, spec: ExportSpec) -> str:

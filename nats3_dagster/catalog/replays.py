@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg import errors
 
+from nats3_dagster.catalog.chunks import lock_archive
 from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
@@ -92,8 +93,7 @@ class Replays:
         """A transaction that keeps other processes from recording a replay of the archive: its reads are still true
         when `begin` is done. Raises Conflict when the archive was deleted."""
         with self._session.transaction() as sql:
-            if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
-                raise Conflict(f"Archive {archive.name} was deleted", "What is left in the store cannot be replayed")
+            lock_archive(sql, archive, "What is left in the store cannot be replayed")
             yield
 
     def get(self, replay_id: str) -> Replay:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from nats3_dagster.catalog.chunks import lock_archive
 from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
@@ -69,8 +70,7 @@ class Seals:
         process sealed it, or the object is being removed."""
         again = "Nothing is lost; the next seal takes the hour as it is then"
         with self._session.transaction() as sql:
-            if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
-                raise Conflict(f"Archive {archive.name} was deleted", again)
+            lock_archive(sql, archive, again)
             sql.run("lock_removals_shared", bucket=seal.bucket)
             claimed = sql.value(bool, "object_claimed", bucket=seal.bucket, key=seal.key)
             if claimed or sql.values(str, "removed_since", buckets=[seal.bucket], keys=[seal.key], since=begun):

@@ -17,7 +17,7 @@ from nats3_dagster_tests.faults.export_faults import Exported
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 
-_POINTS = {
+POINTS = {
     "planned": "a compaction before it reads",
     "chunk_read": "a compaction that has read some chunks",
     "object_put": "a compaction that put an object and did not read it again",
@@ -56,7 +56,7 @@ def made(trial: Trial) -> None:
 
 def broken(trial: Trial, point: str = "") -> str:
     rng = trial.random
-    point = point or rng.choice([*_POINTS])
+    point = point or rng.choice([*POINTS])
     action = rng.choice(("kill", "kill", "raise"))
     return f"compact.{point}:{action}:{rng.randint(1, 4) if point == 'chunk_read' else 1}"
 
@@ -94,7 +94,7 @@ def killed(trial: Trial, step: str) -> None:
     finish(trial)
 
 
-for _point, _breaks in _POINTS.items():
+for _point, _breaks in POINTS.items():
     fault(f"kill compact.{_point}", f"kill -9 of {_breaks}", short=_point == "swapped")(partial(killed, step=_point))
 
 
@@ -103,7 +103,7 @@ def two_at_once(trial: Trial) -> None:
     made(trial)
     rng = trial.random
     others: list[tuple[Any, ...]] = [(jobs.capture, ARCHIVE), (compact_jobs.seal_each, ARCHIVE), (compact_jobs.sweep,)]
-    points = [f"compact.{rng.choice([*_POINTS])}:sleep={rng.random() / 2:.2f}" for _ in range(rng.randint(2, 3))]
+    points = [f"compact.{rng.choice([*POINTS])}:sleep={rng.random() / 2:.2f}" for _ in range(rng.randint(2, 3))]
     started = [trial.start(compact_jobs.try_compact, ARCHIVE, fault=point) for point in points]
     if rng.random() < 0.5:
         trial.publish(rng.randint(1, 60))

@@ -10,7 +10,7 @@ from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 
 COPY = "faults-copy"
-_POINTS = {
+POINTS = {
     "copy.claimed": "a copying that owns the folder there",
     "copy.object_put": "a copying after an object",
     "copy.put": "a copying after its objects, before the catalog knows",
@@ -96,7 +96,7 @@ def _sweep(trial: Trial, fault: str) -> None:
     trial.run(compact_jobs.sweep, fault=fault)
 
 
-for _point, _breaks in _POINTS.items():
+for _point, _breaks in POINTS.items():
     fault(f"copy, kill {_point}", f"kill -9 of {_breaks}", store="file", short=_point == "copy.put")(
         partial(killed, point=_point)
     )
@@ -113,7 +113,7 @@ def at_once(trial: Trial) -> None:
         (jobs.capture, ARCHIVE),
     ]
     trial.publish(rng.randint(1, 60))
-    points = [f"{rng.choice([*_POINTS])}:sleep={rng.random() / 2:.2f}" for _ in range(rng.randint(2, 4))]
+    points = [f"{rng.choice([*POINTS])}:sleep={rng.random() / 2:.2f}" for _ in range(rng.randint(2, 4))]
     started = [trial.start(*rng.choice(others), fault=point) for point in points]
     for job in started:
         ended = trial.end(job, "one of several at once")

@@ -11,7 +11,7 @@ from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 
-_POINTS = {
+POINTS = {
     "put": "an erasure that put an object and did not prove it",
     "in_swap": "an erasure in its transaction",
     "swapped": "an erasure after its transaction, with the old objects there",
@@ -20,7 +20,7 @@ _POINTS = {
     "gone": "an erasure that removed all objects and did not note it",
 }
 # What an erased message is never called.
-_LIES = frozenset({"deleted", "expired", "missing", "retired", "superseded", "ttl", "unselected", "expired_by_policy"})
+LIES = frozenset({"deleted", "expired", "missing", "retired", "superseded", "ttl", "unselected", "expired_by_policy"})
 Ranges = list[tuple[int, int]]
 
 
@@ -45,7 +45,7 @@ def chosen(trial: Trial) -> Ranges:
 def judge(trial: Trial, *erased: Ranges, done: bool = False) -> None:
     """Everything else is there, and what left has its reason; with `done` no object has what was erased."""
     gone = {seq for ranges in erased for first, last in ranges for seq in range(first, last + 1)}
-    trial.truth.taken = {key: _LIES for key in trial.truth.messages if key[1] in gone}
+    trial.truth.taken = {key: LIES for key in trial.truth.messages if key[1] in gone}
     archived = trial.archived()
     trial.judge_archive()
     if not done:
@@ -91,7 +91,7 @@ def killed(trial: Trial, step: str) -> None:
     finish(trial, ranges)
 
 
-for _point, _breaks in _POINTS.items():
+for _point, _breaks in POINTS.items():
     fault(f"kill erase.{_point}", f"kill -9 of {_breaks}", short=_point == "swapped")(partial(killed, step=_point))
 
 

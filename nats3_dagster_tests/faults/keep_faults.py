@@ -14,7 +14,7 @@ STEPS = ("expire.retired", "expire.before_commit", "expire.committed", "seal.obj
 _SWEEP = ("delete.claimed", "delete.deleted", "delete.finished")
 # The only true reason.
 _REASON = "expired_by_policy"
-_LIES = frozenset({"deleted", "expired", "missing", "retired", "superseded", "ttl"})
+LIES = frozenset({"deleted", "expired", "missing", "retired", "superseded", "ttl"})
 _REASONS = """
 select distinct g.reason from nats3.gap g join nats3.archive a on a.id = g.archive_id
 where a.name = %s and a.deleted_at is null"""
@@ -49,7 +49,7 @@ class Promised:
         """`is_done`: after an expiry that succeeded, so that what must go is gone."""
         trial, truth = self.trial, self.trial.truth
         may_go = self.ended_before(time.time_ns()) - self.held
-        truth.taken = dict.fromkeys(may_go, _LIES)
+        truth.taken = dict.fromkeys(may_go, LIES)
         archived = trial.archived()
         trial.blame(judge.judge_archive(archived, truth))
         if is_done:
@@ -78,7 +78,7 @@ def expiry(trial: Trial) -> None:
     trial.finish(jobs.seal_all, ARCHIVE)
     promised = Promised(trial, rng.randint(1, count) * 3600)
     if rng.random() < 0.4:
-        _hold(trial, promised, "before")
+        hold(trial, promised, "before")
     trial.must(change_jobs.change, ARCHIVE, {"keep_s": promised.keep_s})
     _COURSES[rng.randrange(len(_COURSES))](trial, promised)
     promised.judge(is_done=False)
@@ -167,7 +167,7 @@ def _nothing_comes_back(trial: Trial, promised: Promised) -> None:
     trial.expect(trial.must(jobs.verify_all, ARCHIVE) == [], "lost", "the archive is not intact after an expiry")
 
 
-def _hold(trial: Trial, promised: Promised, name: str) -> None:
+def hold(trial: Trial, promised: Promised, name: str) -> None:
     first, last = _range(trial)
     trial.must(keep_jobs.hold, ARCHIVE, name, first, last)
     promised.hold(first, last)

@@ -28,7 +28,7 @@ from nats3_dagster_tests.faults.workload import Key, parse_ns
 
 # What is done to the archive, and the steps at which it may die.
 _WORKS: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
-    "compact": ((compact_jobs.try_compact, ARCHIVE), tuple(f"compact.{step}" for step in compact_faults._POINTS)),
+    "compact": ((compact_jobs.try_compact, ARCHIVE), tuple(f"compact.{step}" for step in compact_faults.POINTS)),
     "copy": ((copy_jobs.try_copy, ARCHIVE), ("copy.claimed", "copy.object_put", "copy.put", "copy.done")),
     "expire": ((keep_jobs.expire, ARCHIVE), keep_faults.STEPS),
     "export": (
@@ -56,7 +56,7 @@ def whole_life(trial: Trial) -> None:
     hours = rng.randint(3, 5)
     exported = export_faults.Exported(trial, hours)
     promised = keep_faults.Promised(trial, rng.randint(1, hours) * 3600)
-    keep_faults._hold(trial, promised, "court")
+    keep_faults.hold(trial, promised, "court")
     trial.must(change_jobs.change, ARCHIVE, {"keep_s": promised.keep_s})
     trial.finish(keep_jobs.expire, ARCHIVE)
     promised.judge()
@@ -69,7 +69,7 @@ def whole_life(trial: Trial) -> None:
 
     erased = _chosen(trial, promised)
     for _ in range(rng.randint(1, 3)):
-        step = rng.choice([*erase_faults._POINTS])
+        step = rng.choice([*erase_faults.POINTS])
         point = f"erase.{step}:{rng.choice(('kill', 'sleep=0.3'))}"
         started = [trial.start(erase_jobs.try_erase, ARCHIVE, erased, fault=point)]
         for name in rng.sample([*_WORKS], rng.randint(1, 2)):
@@ -96,10 +96,10 @@ def _judge(trial: Trial, promised: keep_faults.Promised, erased: list[tuple[int,
     """Each message is there or is gone for its reason, and what a seal promises is in both buckets."""
     gone = {seq for seq, _ in erased}
     may_expire = promised.ended_before(time.time_ns()) - promised.held
-    taken = dict.fromkeys(may_expire, keep_faults._LIES)
+    taken = dict.fromkeys(may_expire, keep_faults.LIES)
     for key in trial.truth.messages:
         if key[1] in gone:
-            taken[key] = keep_faults._LIES if key in may_expire else erase_faults._LIES
+            taken[key] = keep_faults.LIES if key in may_expire else erase_faults.LIES
     trial.truth.taken = taken
     trial.blame(judge.judge_archive(trial.archived(), trial.truth))
     copy_faults.judge(trial)

@@ -8,6 +8,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import get_args
 
 from nats3_dagster.archive.source.absence import lost_by_reason
@@ -62,17 +63,8 @@ class Holes:
 
 def chunks_to_verify(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> Iterator[Chunk]:
     """The live chunks, or those of some hours, with all that the catalog keeps of each, page by page."""
-    page: tuple[Chunk, ...] | None = None
-    while page is None or len(page) == PAGE:
-        page = workspace.catalog.chunks.select(
-            archive,
-            hours=hours or None,
-            with_subjects=True,
-            with_deleted=True,
-            after=(page[-1].meta.incarnation, page[-1].meta.covers.last) if page else None,
-            limit=PAGE,
-        )
-        yield from page
+    pages = workspace.catalog.chunks.pages(archive, PAGE, hours=hours or None, with_subjects=True, with_deleted=True)
+    return chain.from_iterable(pages)
 
 
 def sample_chunks(workspace: Workspace, archive: Archive, count: int) -> tuple[Iterable[Chunk], int]:

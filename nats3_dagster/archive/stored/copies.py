@@ -138,14 +138,20 @@ def _up_to(tasks: list[CopyTask], limit_bytes: int | None) -> list[CopyTask]:
 
 
 def _put(workspace: Workspace, task: CopyTask) -> None:
-    data = workspace.bucket(task.source).get(task.key)
-    if hashlib.sha256(data).hexdigest() != task.sha256:
-        raise ChunkError(
-            f"{task.key} in the bucket {task.source!r} is not as it was written, and was not copied",
-            "Verify and repair the archive's chunks first",
-        )
+    data = as_written(workspace, task.source, task.key, task.sha256, "and was not copied")
     workspace.bucket(task.bucket).put_new(task.key, data, task.sha256)
     fault_point("copy.object_put")
+
+
+def as_written(workspace: Workspace, source: str, key: str, sha256: str, then: str) -> memoryview:
+    """The object of the first bucket. Raises ChunkError, which ends with `then`, if its SHA-256 is another one."""
+    data = workspace.bucket(source).get(key)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ChunkError(
+            f"{key} in the bucket {source!r} is not as it was written, {then}",
+            "Verify and repair the archive's chunks first",
+        )
+    return data
 
 
 def require_copies(archive: Archive) -> None:

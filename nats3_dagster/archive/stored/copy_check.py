@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from nats3_dagster.archive.stored.copies import AT_ONCE, PAGE, PATIENCE_S
+from nats3_dagster.archive.stored.copies import AT_ONCE, PAGE, PATIENCE_S, as_written
 from nats3_dagster.errors import ChunkError, ObjectMissing, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive
@@ -65,10 +65,10 @@ def _check(workspace: Workspace, archive: Archive, bucket_name: str) -> CheckedC
 
 def _objects(workspace: Workspace, archive: Archive) -> Iterator[_Object]:
     """Yields the objects of the first bucket that copies should have, chunks page by page."""
-    select, after, first = workspace.catalog.chunks.select, None, archive.spec.bucket
-    while chunks := select(archive, after=after, limit=PAGE, with_minutes=False):
-        yield from (_Object(chunk.meta.key, chunk.meta.sha256) for chunk in chunks if chunk.meta.bucket == first)
-        after = chunks[-1].meta.incarnation, chunks[-1].meta.covers.last
+    for chunks in workspace.catalog.chunks.pages(archive, PAGE, with_minutes=False):
+        for meta in (chunk.meta for chunk in chunks):
+            if meta.bucket == archive.spec.bucket:
+                yield _Object(meta.key, meta.sha256)
     yield from _manifests(workspace, archive)
 
 
@@ -94,12 +94,7 @@ def _mend(workspace: Workspace, archive: Archive, bucket_name: str, wanted: _Obj
             return False
         if copies.waits(bucket_name, wanted.key):
             return False
-        data = workspace.bucket(source).get(wanted.key)
-        if hashlib.sha256(data).hexdigest() != wanted.sha256:
-            raise ChunkError(
-                f"{wanted.key} is not as it was written, neither in the copy {bucket_name!r} nor in {source!r}",
-                "Verify and repair the archive's chunks first",
-            )
+        data = as_written(workspace, source, wanted.key, wanted.sha256, f"nor is it in the copy {bucket_name!r}")
         workspace.bucket(bucket_name).put_again(wanted.key, data, wanted.sha256)
         fault_point("copy.put_again")
         return True
