@@ -16,18 +16,16 @@ from nats3_dagster.archive.captures.driver import capture_hours
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError
 from nats3_dagster.archive.captures.plan import CaptureJob, CapturePlan
 from nats3_dagster.archive.captures.read import Outcome
-from nats3_dagster.archive.captures.task import CaptureTask, HourFailure
+from nats3_dagster.archive.captures.task import HourFailure
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.take.driver import Round, TakeJob, run_rounds
 from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
-from nats3_dagster.archive.take.take_capture import TakeCapture
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import hour_start
-from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.task_progress import Counts, Tally, new_subject, reporting
+from nats3_dagster.jetstream.task_progress import Tally, new_subject
 from nats3_dagster.model import Archive, ChunkMeta, OnProgress, Progress, SeqRange
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
+from nats3_dagster.pipeline.worker import capture_task, take_round
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
@@ -174,18 +172,3 @@ def _take(
     for _, result in run.results(taken_or_take, on_error):
         taken = True
         yield (result,)
-
-
-def take_round(task: tuple[TakeJob, int]) -> Iterator[TakeOutcome]:
-    """One task of a round of an archive of the mode `consumer`, in a worker."""
-    yield from TakeCapture(*task).outcomes()
-
-
-def capture_task(task: Task) -> Iterator[Outcome | HourFailure]:
-    """One task, in a worker."""
-    job, ranges = task
-    with Link(job.nats) as link:
-        capturing = CaptureTask(job, ranges, link)
-        with reporting(link, job.progress, ranges[0].first, lambda: Counts(capturing.messages)):
-            yield from capturing.outcomes()
-    fault_point("capture.task_returned")

@@ -1,17 +1,17 @@
 """Exports of hours: the driver's side. Each group of chunks is a Spark task."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.exports import hour_export
-from nats3_dagster.exports.group_export import GroupExport
 from nats3_dagster.exports.hours import attempt
 from nats3_dagster.exports.job import ExportJob, Group, GroupResult
 from nats3_dagster.exports.status import find
 from nats3_dagster.model import Archive, ExportResult, ExportSpec, OnProgress
 from nats3_dagster.pipeline.tasks import run_tasks
+from nats3_dagster.pipeline.worker import export_group
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -40,11 +40,6 @@ def run_export(
     return hour_export.export_hour(
         workspace, archive, spec, hour, perform, on_progress=on_progress, over_retired=over_retired
     )
-
-
-def export_group(task: Task) -> Iterator[GroupResult]:
-    """One task, in a worker."""
-    yield GroupExport(*task).run()
 
 
 def export_hour(

@@ -51,11 +51,13 @@ class Jvm:
         when spark-submit cannot be run."""
         options = [word for name, value in conf.items() for word in ("-c", f"{name}={to_str(value)}")]
         arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-        program = Path(os.environ.get("SPARK_HOME") or spark_home(), "bin", "spark-submit")
+        home = os.environ.get("SPARK_HOME") or str(spark_home())
+        program = Path(home, "bin", "spark-submit")
         folder = tempfile.mkdtemp(prefix="nats3-spark-")
         try:
             file = Path(folder, "gateway")
-            environment = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(file)}
+            # Without its home spark-submit starts a Python that looks for it.
+            environment = {"SPARK_HOME": home, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(file)}
             process = self._open([str(program), *options, *arguments], environment)
             reader = Thread(target=self._forward, args=(process,), name="java", daemon=True)
             reader.start()

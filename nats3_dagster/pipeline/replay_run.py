@@ -1,18 +1,15 @@
 """Replays: the driver's side. It divides the chunks of an attempt among Spark's tasks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from nats3_dagster.errors import EngineError, Nats3Error
-from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.task_progress import reporting
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Chunk, ChunkResult, OnProgress
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
+from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay.drive import drive
-from nats3_dagster.replay.job import ReplayJob, ReplayResult, Share, shares
-from nats3_dagster.replay.messages.republish import Republisher
+from nats3_dagster.replay.job import ReplayJob, ReplayResult, shares
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -39,18 +36,3 @@ def run_replay(
 
     with Workspace(settings) as workspace:
         return drive(workspace, replay_id, publish, run_id=run_id, on_progress=on_progress, on_attempt=on_attempt)
-
-
-def publish_share(share: Share) -> Iterator[ChunkResult]:
-    """One task, in a worker. Raises EngineError where Spark starts it again by itself: the worker of the first try may
-    have lost its executor and still publish, and only a new attempt of the replay raises the fence against it."""
-    context = TaskContext.get()
-    if context is not None and context.attemptNumber() > 0:
-        raise EngineError(
-            f"Spark lost a task of replay {share.job.id} while it published",
-            "Run the replay again: it makes sure that the lost task has stopped, and goes on",
-        )
-    with Link(share.job.nats) as link:
-        republisher = Republisher(share, link)
-        with reporting(link, share.job.progress, share.index, republisher.counts):
-            yield from republisher.results()

@@ -21,7 +21,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.breaks import UNKNOWN_FORM
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.objects import Bucket
-from nats3_dagster.pipeline.capture_run import capture_task
+from nats3_dagster.pipeline.worker import capture_task
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.runs import archive_events, hours_of

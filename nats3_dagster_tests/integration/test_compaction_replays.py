@@ -10,7 +10,7 @@ from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import sweepable
 from nats3_dagster.errors import CatalogError, TargetError
 from nats3_dagster.model import Archive, ReplaySpec, Selection, SeqRange
-from nats3_dagster.pipeline.replay_run import publish_share
+from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt, control
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.drive import drive

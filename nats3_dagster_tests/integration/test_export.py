@@ -21,7 +21,8 @@ from nats3_dagster.exports.job import Group
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import ExportSpec
 from nats3_dagster.objects import Outlet, OutletOptions
-from nats3_dagster.pipeline.export_run import export_group, run_export
+from nats3_dagster.pipeline.export_run import run_export
+from nats3_dagster.pipeline.worker import export_group
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, chunk, spec, state
 from nats3_dagster_tests.support.exports import Case, perform, run_declared

@@ -20,7 +20,7 @@ from nats3_dagster.hours import HOUR_NS as AN_HOUR
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import Archive, ExportResult, ExportSpec
 from nats3_dagster.objects import StoreOptions
-from nats3_dagster.pipeline.export_run import export_group
+from nats3_dagster.pipeline.worker import export_group
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, chunk, spec, state
 from nats3_dagster_tests.support.exports import Case

@@ -12,9 +12,9 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from nats3_dagster.archive.captures.plan import CaptureJob
+from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.captures.read import RangeCapture
-from nats3_dagster.archive.take.driver import TakeJob
+from nats3_dagster.archive.take.job import TakeJob
 from nats3_dagster.archive.take.take_capture import TakeCapture
 from nats3_dagster.errors import Interrupted, SourceError
 from nats3_dagster.jetstream import api

@@ -12,7 +12,7 @@ from nats.js.errors import NoKeysError
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import OperatorError, TargetError
 from nats3_dagster.model import ReplaySpec
-from nats3_dagster.pipeline.replay_run import publish_share
+from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from nats3_dagster.pipeline.replay_run import publish_share
+from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt, control
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares

@@ -16,7 +16,8 @@ from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.source import durables
 from nats3_dagster.archive.take import driver
 from nats3_dagster.archive.take.claimed import PreviousTasks, Uncaptured, uncaptured
-from nats3_dagster.archive.take.driver import TakeJob, run_rounds
+from nats3_dagster.archive.take.driver import run_rounds
+from nats3_dagster.archive.take.job import TakeJob
 from nats3_dagster.archive.take.take_capture import TakeCapture
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import EngineError, Nats3Error, SourceError

@@ -14,7 +14,7 @@ from nats3_dagster.defs.backoff import FAILED_HOURS_TAG
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ChunkMeta
-from nats3_dagster.pipeline.capture_run import capture_task
+from nats3_dagster.pipeline.worker import capture_task
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command

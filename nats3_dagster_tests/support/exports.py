@@ -22,7 +22,7 @@ from nats3_dagster.hours import MINUTE_NS
 from nats3_dagster.model import Chunk, ExportResult, ExportSpec, Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES, subject_columns
 from nats3_dagster.objects import Bucket, OutletOptions, StoreOptions
-from nats3_dagster.pipeline.export_run import export_group
+from nats3_dagster.pipeline.worker import export_group
 from nats3_dagster.subjects import encoded
 from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, LOGS
 

@@ -15,7 +15,7 @@ from nats3_dagster.api.routes import load_routes
 from nats3_dagster.dev.process import HOST, free_port
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Replay
-from nats3_dagster.pipeline.replay_run import publish_share
+from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.job import shares
 from nats3_dagster.replay.launch import launched

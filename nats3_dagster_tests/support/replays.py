@@ -8,7 +8,7 @@ from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.documents.replay_plans import ReplayPlan
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import ArchiveSpec, Chunk, ChunkResult, Replay, ReplaySpec, Selection
-from nats3_dagster.pipeline.replay_run import publish_share
+from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import ReplayJob, shares

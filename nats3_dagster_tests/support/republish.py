@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from nats3_dagster.archive.captures.plan import CaptureJob
+from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import TargetError

@@ -4,60 +4,29 @@ Invariant: the plan is the hours' sequence bounds minus coverage, so a run is id
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.hour_windows import HourWindow, job_windows
+from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.source.absence import absence_reason
 from nats3_dagster.archive.source.stream_changes import witness_at
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.model import (
     Archive,
-    ArchiveSpec,
-    FormerFilter,
     Gap,
     SeqRange,
-    StreamState,
     Witness,
     clipped,
 )
-from nats3_dagster.model.archive import filters_of
-from nats3_dagster.objects import StoreOptions
 from nats3_dagster.workspace import Workspace
 
 # Below this many sequences a second task costs more than it saves: it opens a connection and a consumer of its own.
 TASK_SEQS = 100_000
 # But from this number of hours on it saves time, as each hour is an object to compress and to put.
 TASK_HOURS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureJob:
-    """The input of every task of one capture; pickled into the Spark workers."""
-
-    spec: ArchiveSpec
-    state: StreamState
-    # The hours with sequences, ascending, each with its first one. A chunk ends before the next hour begins.
-    hours: tuple[tuple[str, int], ...]
-    nats: NatsOptions
-    store: StoreOptions
-    # The subject on which tasks report how far they are; None for no reports.
-    progress: str | None = None
-    # The settings of the stream that remove messages and that were ever seen, as in its configuration.
-    removing: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    # The subjects that the archive had before, of sequences that may be read now.
-    former_filters: tuple[FormerFilter, ...] = ()
-    # Whether messages of these sequences were archived, and are given up: what is absent between two messages is lost.
-    given_up: bool = False
-
-    def subjects(self, seqs: SeqRange) -> tuple[str, ...]:
-        """The subjects that the archive takes of these sequences: those of a plan never have two filters."""
-        ((_, subjects),) = filters_of(self.spec.subjects, self.former_filters, self.state.incarnation, seqs)
-        return subjects
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from nats3_dagster.archive.captures.plan import CaptureJob
+from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.captures.upload import Puts, Uploads
 from nats3_dagster.archive.source.absence import Absences
 from nats3_dagster.chunks import ChunkWriter

@@ -7,7 +7,7 @@ hour that is named as failed, unless the task ends in an error.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nats3_dagster.archive.captures.plan import CaptureJob
+from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.captures.read import Outcome, RangeCapture
 from nats3_dagster.errors import Nats3Error, StreamChanged
 from nats3_dagster.jetstream.link import Link

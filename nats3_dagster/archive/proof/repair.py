@@ -14,8 +14,8 @@ import numpy as np
 
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.adopt import adopt, fill, messages_of
+from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.captures.orphans import Orphans
-from nats3_dagster.archive.captures.plan import CaptureJob
 from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.proof.verify import Verified
 from nats3_dagster.archive.stored import folder

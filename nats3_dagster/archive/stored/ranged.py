@@ -6,6 +6,7 @@ are read with their checksums. What is missing or damaged in the archive's bucke
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,7 +18,9 @@ from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError, StoreError
 from nats3_dagster.model import Chunk, ChunkMeta, SeqRange
 from nats3_dagster.objects import Bucket
-from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:  # it imports the catalog, which workers do without
+    from nats3_dagster.workspace import Workspace
 
 # Read from the end of an object at once. The footer of 63 row groups, which is the most that a chunk of 64 MiB has,
 # with subjects of 200 bytes and 8 KB of configuration takes 76 KB; a longer one costs one more request.
@@ -72,7 +75,7 @@ class RangedChunk:
         return from_copies(self.chunk, self._bucket_of, read, because=error)
 
 
-def open_ranged(workspace: Workspace, chunk: Chunk) -> ChunkReader:
+def open_ranged(workspace: "Workspace", chunk: Chunk) -> ChunkReader:
     """A reader of the chunk's messages that fetches what it is asked for: the footer now, by one request, or none if it
     is known; and each row group, from the first to the last column wanted, by one request. An object of up to
     TAIL_BYTES is fetched as a whole. Raises StoreError, ObjectMissing or ChunkError, and so does reading."""
@@ -96,7 +99,7 @@ def open_part(bucket: Bucket, meta: ChunkMeta, seqs: SeqRange) -> ChunkReader:
     return reader.part(seqs)
 
 
-def open_parts(workspace: Workspace, chunk: Chunk, count: Callable[[int], object] | None = None) -> RangedChunk:
+def open_parts(workspace: "Workspace", chunk: Chunk, count: Callable[[int], object] | None = None) -> RangedChunk:
     """The chunk with its footer, as `open_ranged` has it. `count` is called with the bytes of each request, from the
     thread that makes it. Raises StoreError, ObjectMissing or ChunkError."""
     meta = chunk.meta

@@ -5,11 +5,10 @@ is found in the catalog, and is then only acknowledged; so a crash at any point 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,18 +17,17 @@ from nats3_dagster.archive.captures.adopt import adopt, fill
 from nats3_dagster.archive.captures.commit import CaptureResult, merged
 from nats3_dagster.archive.source.durables import consumer_missing_error, durable_of, make_again
 from nats3_dagster.archive.take.claimed import Receipt
+from nats3_dagster.archive.take.job import TakeJob
 from nats3_dagster.archive.take.settlement import noticed, settle
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import Nats3Error, SourceError
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.take.acknowledge import acknowledge, give_back
 from nats3_dagster.jetstream.take.claim import ClaimLimits
 from nats3_dagster.jetstream.take.durable import Durable, find_durable
 from nats3_dagster.jetstream.take.turns import Turns, new_subject
-from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Deliveries, Gap, SeqRange, StreamState
-from nats3_dagster.objects import StoreOptions
+from nats3_dagster.model import Archive, ChunkMeta, Gap, SeqRange, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -41,31 +39,6 @@ TASK_MESSAGES = 100_000
 # How long a run waits for another one that takes messages for the same archive.
 TURN_S = 60.0
 _NO_END = (1 << 62) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class TakeJob:
-    """The input of the tasks for one round of messages; pickled into Spark workers."""
-
-    spec: ArchiveSpec
-    state: StreamState
-    durable: Durable
-    # Those of the durable that the archive accounts for.
-    deliveries: Deliveries
-    # What the catalog covers from the durable's ack floor on, and the hours of the chunks there: (hour, first and last
-    # sequence), with the one before.
-    covered: tuple[SeqRange, ...]
-    spans: tuple[tuple[str, SeqRange], ...]
-    # Of each task; and how many messages all of them may hold.
-    limits: ClaimLimits
-    most_held: int
-    nats: NatsOptions
-    store: StoreOptions
-    # The settings of the stream that remove messages and that were ever seen, as in its configuration.
-    removing: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    # How many tasks share the round, and where they get their turns to pull; None for one task.
-    tasks: int = 1
-    turns: str | None = None
 
 
 # Runs the tasks of a job; what they brought back in the order of the tasks, and the error that one ended with.
