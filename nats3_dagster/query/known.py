@@ -21,7 +21,7 @@ def sequences_of(chunk: Chunk, columns: Sequence[str], selection: Selection) -> 
     """The selected sequences of a chunk without an absent one, if no other column is wanted. Those of subjects are not
     known."""
     covers, within = chunk.meta.covers, selection.sequences
-    if list(columns) != ["seq"] or chunk.meta.absent or selection.times is not None:
+    if list(columns) != ["seq"] or chunk.meta.absent or not _is_in_time(chunk, selection):
         return None
     seqs = covers if within is None else SeqRange(max(covers.first, within.first), min(covers.last, within.last))
     return pa.record_batch([np.arange(seqs.first, seqs.last + 1)], schema=_SEQ)
@@ -30,9 +30,8 @@ def sequences_of(chunk: Chunk, columns: Sequence[str], selection: Selection) -> 
 def extremes_of(chunk: Chunk, columns: Sequence[str], selection: Selection) -> pa.RecordBatch | None:
     """Two rows of these columns of a chunk, with the smallest and the largest value of each; None where the catalog
     does not know them of the selected messages. Two values of one row need not be of one message."""
-    meta, times, seqs = chunk.meta, selection.times, selection.sequences
-    whole = not selection.subjects
-    whole = whole and (times is None or (times[0] <= meta.first_ns and meta.last_ns < times[1]))
+    meta, seqs = chunk.meta, selection.sequences
+    whole = not selection.subjects and _is_in_time(chunk, selection)
     whole = whole and (seqs is None or (seqs.first <= meta.covers.first and meta.covers.last <= seqs.last))
     if not whole or not _BOUNDED.issuperset(columns) or ("seq" in columns and meta.absent):
         return None
@@ -44,3 +43,9 @@ def extremes_of(chunk: Chunk, columns: Sequence[str], selection: Selection) -> p
     fields = [SCHEMA.field(name) for name in columns]
     arrays = [pa.array(values[field.name], pa.int64()).view(field.type) for field in fields]
     return pa.record_batch(arrays, schema=pa.schema(fields))
+
+
+def _is_in_time(chunk: Chunk, selection: Selection) -> bool:
+    """True if each message of the chunk is of a selected time."""
+    times = selection.times
+    return times is None or times[0] <= chunk.meta.first_ns <= chunk.meta.last_ns < times[1]

@@ -35,10 +35,10 @@ def wide(workspace: Workspace, bucket: str) -> Archive:
     return archive
 
 
-def fetched(workspace: Workspace, sql: str) -> tuple[list[tuple[Any, ...]], int]:
+def fetched(workspace: Workspace, sql: str, selection: Selection | None = None) -> tuple[list[tuple[Any, ...]], int]:
     """The rows, and the bytes that were fetched for them beside the footer."""
     workspace._footers = FooterCache()
-    with engine.run(workspace, sql, Selection(), over_gaps=True) as result:
+    with engine.run(workspace, sql, selection or Selection(), over_gaps=True) as result:
         rows = list(result.rows)
         return rows, result.scanned.fetched_bytes - TAIL_BYTES
 
@@ -74,6 +74,16 @@ def test_only_the_columns_and_row_groups_of_the_statement_are_fetched(
     rows, taken = fetched(workspace, sql)
     assert rows == [row]
     assert least <= taken <= most
+
+
+@pytest.mark.parametrize(("first", "last", "is_known"), [(1, 400, True), (2, 400, False), (1, 399, False)])
+def test_a_count_of_times_reads_only_chunks_that_they_cut(
+    workspace: Workspace, wide: Archive, first: int, last: int, is_known: bool
+) -> None:
+    times = Selection(from_ns=T0 + first * SECOND, to_ns=T0 + last * SECOND + 1)
+    rows, taken = fetched(workspace, "SELECT count(*) FROM logs", times)
+    assert rows == [(last - first + 1,)]
+    assert (taken == -TAIL_BYTES) == is_known
 
 
 @pytest.mark.parametrize("sequences", [None, "150-750"])

@@ -12,14 +12,17 @@ from typing import Any
 from dagster import DagsterInstance, SensorEvaluationContext, build_sensor_context
 
 from nats3_dagster.archive.proof.verify import find_holes, sample_chunks
+from nats3_dagster.archive.read.cursor import ROUND
 from nats3_dagster.archive.selected.extent import extent
 from nats3_dagster.archive.selected.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.cli.main import main
 from nats3_dagster.defs import sensors, upkeep_sensors
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.cursor import ArchiveCursor, write
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.defs.tick import Reconciled, Tick
+from nats3_dagster.exports.job import groups_of
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, Selection
 from nats3_dagster.workspace import Workspace
@@ -44,19 +47,62 @@ def _plan(name: str, hours: int | None, subjects: tuple[str, ...] = ()) -> Call:
 
     def plan(workspace: Workspace) -> None:
         archive = workspace.catalog.archives.get(name)
-        totals = workspace.catalog.archives.totals_of(archive)
-        # Not by the clock: the hour may have turned since the catalog was filled.
-        assert totals
-        assert totals.last_ns
-        end = hour_start(hour_of(totals.last_ns)) + HOUR_NS
-        since = None if hours is None else end - hours * HOUR_NS
-        selection = Selection(from_ns=since, to_ns=None if since is None else end, subjects=subjects)
+        selection = _newest(workspace, archive, hours, subjects)
         chunks = chunks_of(workspace, archive, selection)
         assert not uncovered(workspace, archive, selection, chunks)
         taken = with_subjects(workspace, chunks, selection)
         assert sum(part.messages for part in extent(workspace, taken, selection))
 
     return plan
+
+
+def _newest(workspace: Workspace, archive: Archive, hours: int | None, subjects: tuple[str, ...] = ()) -> Selection:
+    """The newest hours of the archive; all of them without a number."""
+    totals = workspace.catalog.archives.totals_of(archive)
+    # Not by the clock: the hour may have turned since the catalog was filled.
+    assert totals
+    assert totals.last_ns
+    end = hour_start(hour_of(totals.last_ns)) + HOUR_NS
+    since = None if hours is None else end - hours * HOUR_NS
+    return Selection(from_ns=since, to_ns=None if since is None else end, subjects=subjects)
+
+
+def _query(sql: str, hours: int | None) -> Call:
+    """Asks for what the catalog knows of the newest hours."""
+
+    def query(workspace: Workspace) -> None:
+        # Here, because DuckDB takes memory that other rows do without.
+        from nats3_dagster.query.engine import run
+
+        selection = _newest(workspace, workspace.catalog.archives.get("long"), hours)
+        with run(workspace, sql, selection) as result:
+            ((value,),) = result.rows
+        assert value
+        assert not result.scanned.fetched_bytes
+
+    return query
+
+
+def _read(hours: int | None) -> Call:
+    """What a read asks of the catalog for its first round of chunks."""
+
+    def read(workspace: Workspace) -> None:
+        archive = workspace.catalog.archives.get("long")
+        selection = _newest(workspace, archive, hours)
+        assert next_chunks(workspace, archive, selection, None, over_gaps=False, limit=ROUND).chunks
+
+    return read
+
+
+def _export(workspace: Workspace) -> None:
+    """What the export of an hour asks of the catalog."""
+    archive = workspace.catalog.archives.get("long")
+    selection = _newest(workspace, archive, 1)
+    assert selection.from_ns is not None
+    hour = hour_of(selection.from_ns)
+    assert any(seal.valid for seal in workspace.catalog.seals.select(archive, hours=[hour]))
+    assert groups_of(workspace.catalog.chunks.of_hour(archive, hour))
+    assert not workspace.catalog.exports.retired_messages(archive, hour)
 
 
 def _command(*words: str) -> Call:
@@ -185,4 +231,10 @@ ROWS: dict[str, Row] = {
     "plan: an hour of 10,000 subjects": Row(_plan("busy", 1), 300, 400),
     "plan: everything of 10,000 subjects": Row(_plan("busy", None), 5000, 400, times=1),
     "plan: one of 10,000 subjects": Row(_plan("busy", 24, ("busy.77",)), None, 400),
+    "query: count of an hour": Row(_query("select count(*) from long", 1), 300, 400),
+    "query: count of a day": Row(_query("select count(*) from long", 24), None, 400),
+    "query: newest of everything": Row(_query("select max(seq) from long", None), 5000, 400, times=1),
+    "read: first round of an hour": Row(_read(1), 300, 400),
+    "read: first round of everything": Row(_read(None), 5000, 400),
+    "export: an hour": Row(_export, 300, 400),
 }
