@@ -3,14 +3,14 @@
 Invariant: it is what the object would say, or None.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from nats3_dagster.chunks import SCHEMA
-from nats3_dagster.model import Chunk, Selection, SeqRange
+from nats3_dagster.model import Chunk, ChunkMeta, Selection, SeqRange
 
 _SEQ: Final = pa.schema([SCHEMA.field("seq")])
 # The columns whose smallest and largest value the catalog has of a chunk, `seq` only where no sequence is absent.
@@ -27,22 +27,39 @@ def sequences_of(chunk: Chunk, columns: Sequence[str], selection: Selection) -> 
     return pa.record_batch([np.arange(seqs.first, seqs.last + 1)], schema=_SEQ)
 
 
-def extremes_of(chunk: Chunk, columns: Sequence[str], selection: Selection) -> pa.RecordBatch | None:
-    """Two rows of these columns of a chunk, with the smallest and the largest value of each; None where the catalog
-    does not know them of the selected messages. Two values of one row need not be of one message."""
-    meta, seqs = chunk.meta, selection.sequences
-    whole = not selection.subjects and _is_in_time(chunk, selection)
-    whole = whole and (seqs is None or (seqs.first <= meta.covers.first and meta.covers.last <= seqs.last))
-    if not whole or not _BOUNDED.issuperset(columns) or ("seq" in columns and meta.absent):
-        return None
+def extremes_of(
+    chunks: Iterable[Chunk], columns: Sequence[str], selection: Selection
+) -> tuple[pa.RecordBatch | None, list[Chunk]]:
+    """Two rows of these columns, with the smallest and the largest value of each in the chunks of which the catalog
+    knows them; None without such a chunk. And the other chunks. Two values of one row need not be of one message."""
+    known, others = list[ChunkMeta](), list[Chunk]()
+    for chunk in chunks:
+        if (
+            _BOUNDED.issuperset(columns)
+            and _is_whole(chunk, selection)
+            and not ("seq" in columns and chunk.meta.absent)
+        ):
+            known.append(chunk.meta)
+        else:
+            others.append(chunk)
+    if not known:
+        return None, others
+    times = min(meta.first_ns for meta in known), max(meta.last_ns for meta in known)
     values = {
-        "seq": [meta.covers.first, meta.covers.last],
-        "time": [meta.first_ns // 1000, meta.last_ns // 1000],
-        "time_ns": [meta.first_ns, meta.last_ns],
+        "seq": (min(meta.covers.first for meta in known), max(meta.covers.last for meta in known)),
+        "time": (times[0] // 1000, times[1] // 1000),
+        "time_ns": times,
     }
     fields = [SCHEMA.field(name) for name in columns]
     arrays = [pa.array(values[field.name], pa.int64()).view(field.type) for field in fields]
-    return pa.record_batch(arrays, schema=pa.schema(fields))
+    return pa.record_batch(arrays, schema=pa.schema(fields)), others
+
+
+def _is_whole(chunk: Chunk, selection: Selection) -> bool:
+    """True if every message of the chunk is selected."""
+    covers, within = chunk.meta.covers, selection.sequences
+    in_sequence = within is None or (within.first <= covers.first and covers.last <= within.last)
+    return in_sequence and not selection.subjects and _is_in_time(chunk, selection)
 
 
 def _is_in_time(chunk: Chunk, selection: Selection) -> bool:

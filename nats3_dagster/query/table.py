@@ -5,7 +5,7 @@ filter may take make it fail, unless it may go over gaps.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -189,8 +189,11 @@ class ArchiveDataset(ds.Dataset):
                 return range(len(groups))
             return _possible(filter, [_bounds(g.first_seq, g.last_seq, g.first_ns, g.last_ns) for g in groups])
 
-        extremes = self._extremes and filter is None
-        for chunk, batch in self._messages(chunks, stored, wanted, extremes=extremes):
+        if self._extremes and filter is None:
+            messages = self._extremes_of(chunks, stored, wanted, needed)
+        else:
+            messages = self._messages(chunks, stored, wanted)
+        for chunk, batch in messages:
             rows = selected(batch, self._selection.subjects, subjects)
             constants = {"hour": chunk.meta.hour, "incarnation": chunk.meta.incarnation.token}
             for name in _OF_CHUNK:
@@ -202,31 +205,49 @@ class ArchiveDataset(ds.Dataset):
             yield from table.select(columns).cast(_schema(columns)).to_batches()
 
     def _messages(
+        self, chunks: Sequence[Chunk], stored: Sequence[str], wanted: Callable[[RangedChunk], Sequence[int]]
+    ) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
+        """The stored columns of the chunks. No object is read for what the catalog knows."""
+        answers = ((chunk, sequences_of(chunk, stored, self._selection)) for chunk in chunks)
+        for is_known, run in groupby(answers, lambda answer: answer[1] is not None):
+            if is_known:
+                yield from ((chunk, batch) for chunk, batch in run if batch is not None)
+            else:
+                yield from self._stored((chunk for chunk, _ in run), stored, wanted)
+
+    def _extremes_of(
         self,
         chunks: Sequence[Chunk],
         stored: Sequence[str],
         wanted: Callable[[RangedChunk], Sequence[int]],
-        *,
-        extremes: bool,
+        needed: Collection[str],
     ) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
-        """The stored columns of the chunks; with `extremes` perhaps only the smallest and largest values.
+        """The same, or only the smallest and largest values of chunks of one hour and incarnation together, and of all
+        chunks where these two columns are not `needed`."""
+        others = list[Chunk]()
+        for _, run in groupby(
+            chunks, lambda chunk: [getattr(chunk.meta, name) for name in _OF_CHUNK if name in needed]
+        ):
+            alike = [*run]
+            batch, unknown = extremes_of(alike, stored, self._selection)
+            others += unknown
+            if batch is not None:
+                yield alike[0], batch
+        yield from self._stored(others, stored, wanted)
 
-        No object is read for what the catalog knows."""
-        known = extremes_of if extremes else sequences_of
-        answers = ((chunk, known(chunk, stored, self._selection)) for chunk in chunks)
-        for is_known, run in groupby(answers, lambda answer: answer[1] is not None):
-            if is_known:
-                yield from ((chunk, batch) for chunk, batch in run if batch is not None)
-                continue
-            yield from read_groups(
-                self._workspace,
-                (chunk for chunk, _ in run),
-                stored,
-                wanted,
-                seqs=self._selection.sequences,
-                times=self._selection.times,
-                count=lambda length: self._scanned.add(fetched_bytes=length),
-            )
+    def _stored(
+        self, chunks: Iterable[Chunk], stored: Sequence[str], wanted: Callable[[RangedChunk], Sequence[int]]
+    ) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
+        """The stored columns as the objects have them."""
+        return read_groups(
+            self._workspace,
+            chunks,
+            stored,
+            wanted,
+            seqs=self._selection.sequences,
+            times=self._selection.times,
+            count=lambda length: self._scanned.add(fetched_bytes=length),
+        )
 
 
 class _Scan:
