@@ -80,6 +80,10 @@ _ABOVE_NATS = {
     "test_task_progress.py",
     "test_use_case_races.py",
 }
+# Folders whose tests store in a folder unless they are about S3: a fixture or the marker `s3` says so. An object of the
+# embedded S3 server costs 35 ms of processor time, and contract/ tests that both kinds of store do the same.
+_IN_FOLDER = {"integration"}
+_OF_S3 = {"s3_server", "own_s3", "s3", "s3_client", "spark_with_settings"}
 # Of a suite in two processes; the other folders follow.
 _LONGEST_FIRST = ("browser", "orchestration", "acceptance", "faults")
 # A file system in memory, and the bytes that it and the machine must have free.
@@ -387,10 +391,25 @@ def s3_client(s3_server: S3Server) -> Iterator[Any]:
 
 
 @pytest.fixture
-def bucket(s3_client: Any) -> str:
+def store_folder(request: pytest.FixtureRequest, session_folder: Path) -> Iterator[Path | None]:
+    """The folder in which a test has its buckets; None if it stores in S3."""
+    item = request.node
+    if item.path.parent.name not in _IN_FOLDER or item.get_closest_marker("s3") or _OF_S3 & {*_fixtures(item)}:
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="store-", dir=session_folder))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def bucket(request: pytest.FixtureRequest, store_folder: Path | None) -> str:
     """The name of a new, empty bucket."""
     name = f"test-{uuid.uuid4().hex[:12]}"
-    s3_client.create_bucket(Bucket=name)
+    if store_folder is None:
+        request.getfixturevalue("s3_client").create_bucket(Bucket=name)
+    else:
+        (store_folder / name).mkdir()
     return name
 
 
@@ -405,19 +424,28 @@ def file_store(tmp_path: Path) -> StoreOptions:
 
 
 @pytest.fixture
-def settings(nats: NatsServer, postgres_url: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Any:
+def settings(
+    request: pytest.FixtureRequest,
+    nats: NatsServer,
+    postgres_url: str,
+    store_folder: Path | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
     """Settings for the test's clean servers, also in the environment, so that processes it starts find them. A test
     that takes them starts where its hour goes on for a while."""
     from nats3_dagster.settings import Settings
 
-    environment = {
-        "NATS3_NATS_URL": nats.url,
-        "NATS3_POSTGRES_URL": postgres_url,
-        "AWS_ENDPOINT_URL_S3": s3_server.endpoint,
-        "AWS_REGION": s3_server.region,
-        "AWS_ACCESS_KEY_ID": s3_server.access_key,
-        "AWS_SECRET_ACCESS_KEY": s3_server.secret_key,
-    }
+    environment = {"NATS3_NATS_URL": nats.url, "NATS3_POSTGRES_URL": postgres_url}
+    if store_folder is not None:
+        environment["NATS3_STORE_URL"] = f"file://{store_folder}"
+    else:
+        s3: S3Server = request.getfixturevalue("s3_server")
+        environment |= {
+            "AWS_ENDPOINT_URL_S3": s3.endpoint,
+            "AWS_REGION": s3.region,
+            "AWS_ACCESS_KEY_ID": s3.access_key,
+            "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     return Settings.load()
