@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -143,10 +144,12 @@ def test_migrate_waits_for_postgres(home: Path) -> None:
 
 def _kill_below(pid: int, pattern: str) -> None:
     """kill -9 of the oldest process below `pid` whose command line has the pattern."""
-    processes = psutil.Process(pid).children(recursive=True)
-    alive = [p for p in processes if p.status() != psutil.STATUS_ZOMBIE]
-    matches = [p for p in alive if re.search(pattern, " ".join(p.cmdline()))]
-    min(matches, key=psutil.Process.create_time).kill()
+    for process in sorted(psutil.Process(pid).children(recursive=True), key=psutil.Process.create_time):
+        with suppress(psutil.Error):  # one that ends just now
+            if re.search(pattern, " ".join(process.cmdline())):
+                process.kill()
+                return
+    raise AssertionError(f"nothing runs that is {pattern}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

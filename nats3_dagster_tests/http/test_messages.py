@@ -21,6 +21,7 @@ def archive(workspace: Workspace, bucket: str) -> Archive:
     return found
 
 
+@pytest.mark.s3
 @pytest.mark.parametrize("prefix", ["", "/api/v1"])
 def test_one_message(client: TestClient, archive: Archive, prefix: str) -> None:
     def asked(path: str, **params: Any) -> Any:

@@ -215,6 +215,7 @@ def test_nats_that_hangs_is_not_waited_for(
     assert seen.by("state", "nats3_archive_source_state") == {"unreachable": 1}
 
 
+@pytest.mark.s3
 def test_postgres_or_a_store_that_is_down(settings: Settings, workspace: Workspace, stream: Wire) -> None:
     nobody = free_port()
     seen = scrape(settings, s3_endpoint=f"http://127.0.0.1:{nobody}")

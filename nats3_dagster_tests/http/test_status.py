@@ -103,6 +103,7 @@ def test_everything_is_ready(client: TestClient, workspace: Workspace, wire: Wir
             create(workspace, ArchiveSpec("events", "EV", bucket))
 
 
+@pytest.mark.s3
 def test_what_is_not_ready_and_why(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, workspace: Workspace, wire: Wire, bucket: str
 ) -> None:

@@ -27,7 +27,7 @@ from nats3_dagster_tests.support.captures import take
 from nats3_dagster_tests.support.commands import Command, Ran
 from nats3_dagster_tests.support.wire import Wire
 
-pytestmark = pytest.mark.nats
+pytestmark = [pytest.mark.nats, pytest.mark.s3]
 
 BUCKET = "archive"
 

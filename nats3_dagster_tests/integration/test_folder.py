@@ -28,6 +28,8 @@ from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
 from nats3_dagster_tests.support.wire import Wire
 
+pytestmark = pytest.mark.s3
+
 OWNER = "archive=events/_owner.json"
 
 

@@ -15,6 +15,8 @@ from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.load_jobs import listening
 from nats3_dagster_tests.support.stored import LIFE, Made, made, store
 
+pytestmark = pytest.mark.s3
+
 BINARY = b"\x00\xff\r\n\x1b[31m"
 HEADERS = b"NATS/1.0\r\nKind: a\r\nKind: b:c\r\n\r\n"
 

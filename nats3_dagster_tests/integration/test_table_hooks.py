@@ -22,7 +22,7 @@ from nats3_dagster_tests.support.tables import files, live, numbers, seqs, synce
 from nats3_dagster_tests.support.wire import Wire
 
 MESSAGES = [(f"ev.{n}", b"", b"%d" % n) for n in range(20)]
-pytestmark = pytest.mark.steady_hour(60)
+pytestmark = [pytest.mark.steady_hour(60), pytest.mark.s3]
 
 
 @pytest.fixture

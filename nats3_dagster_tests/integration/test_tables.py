@@ -44,6 +44,8 @@ from nats3_dagster_tests.support.tables import (
     tabled,
 )
 
+pytestmark = pytest.mark.s3
+
 
 @pytest.fixture
 def archive(workspace: Workspace, bucket: str) -> Archive:

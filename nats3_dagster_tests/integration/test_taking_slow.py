@@ -20,6 +20,8 @@ from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
 from nats3_dagster_tests.support.taking import QUEUE, content, covered, durable, gaps, left, make, numbers, run
 from nats3_dagster_tests.support.wire import Wire
 
+pytestmark = pytest.mark.s3
+
 COUNT = 2000
 
 
