@@ -33,7 +33,8 @@ setup:
 setup-user:
 	@scripts/setup.sh user
 
-demo: setup-user
+demo:
+	@scripts/setup.sh demo
 	@$(RUN) $(BIN)/nats3 demo $(if $(UI),--ui)
 
 test: setup

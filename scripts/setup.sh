@@ -1,7 +1,8 @@
 #!/bin/sh
 # Everything that the other make targets need: .venv with the pinned dependencies and the project, nats-server, Java.
 #
-#   scripts/setup.sh user|all      without or with what only tests and tools need
+#   scripts/setup.sh demo|user|all      what the demo runs on; and what makes each later run start sooner; and what only
+#                                       tests and tools need
 #
 # Idempotent, and quick when nothing changed. Nothing is asked for, and nothing is installed outside this folder but
 # system packages, and those only where that works without a password.
@@ -9,10 +10,11 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/say.sh
 
-case ${1:-all} in
-user) lock=requirements.user.lock ;;
+what=${1:-all}
+case $what in
+demo | user) lock=requirements.user.lock ;;
 all) lock=requirements.lock ;;
-*) fail "usage: scripts/setup.sh user|all" ;;
+*) fail "usage: scripts/setup.sh demo|user|all" ;;
 esac
 python=.venv/bin/python
 fits='import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'
@@ -101,6 +103,12 @@ install_with_pip() {
     [ ! -e .venv/.failed ] || fail "The dependencies were not installed: see pip's words above"
 }
 
+# Fetched while pip unpacks.
+fetching=
+if [ -z "${NATS_SERVER:-}" ]; then
+    scripts/nats-server.sh newest .nats3/bin &
+    fetching=$!
+fi
 want=$(stamp "$lock")
 # What tests need has all that a user needs.
 if ! installed requirements "$want" && ! installed requirements "$(stamp requirements.lock)"; then
@@ -114,9 +122,11 @@ if ! installed project "$want" || [ ! -x .venv/bin/nats3 ]; then
     pip_install --quiet --no-deps --no-build-isolation --no-index --editable .
     echo "$want" >.venv/.project
 fi
-if [ -z "${NATS_SERVER:-}" ]; then scripts/nats-server.sh newest .nats3/bin; fi
+if [ "$fetching" ]; then wait "$fetching"; fi
 scripts/java.sh .nats3
-# With an archive of Spark's classes a JVM starts in half the time; without one it does what it always did.
+# With an archive of Spark's classes a JVM starts in half the time; without one it does what it always did. To make it
+# takes 24 s, which the two JVMs of a demo do not bring in.
+[ "$what" != demo ] || exit 0
 JAVA_HOME=$(cd .nats3/java && pwd -P)
 export JAVA_HOME
 "$python" -m nats3_dagster.pipeline.classes || true
