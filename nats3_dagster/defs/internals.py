@@ -4,6 +4,8 @@ Checked against Dagster 1.13.27. Dagster may move or change any of them in any r
 upgrade of requirements.lock. pyproject.toml admits the later patch releases of the same minor.
 """
 
+from typing import Any
+
 # What `post_process` of a config type raises for a value that it refuses. Dagster's reference of `ConfigType` names it,
 # and no public module has it. Any other error of `post_process` is a crash of the validation, and not its result.
 from dagster._config import PostProcessingError
@@ -58,6 +60,13 @@ from dagster_shared.error import SerializableErrorInfo
 
 CHECKED_WITH = "1.13.27"
 
+
+def use_engine(storage: Any, engine: Any) -> None:
+    """Let a storage of dagster-postgres ask through this engine of SQLAlchemy. There is no public way: a storage makes
+    an engine that keeps no connection. Without it nothing breaks, and each question opens a connection."""
+    storage._engine = engine
+
+
 __all__ = [
     "ASSET_PARTITION_RANGE_END_TAG",
     "ASSET_PARTITION_RANGE_START_TAG",
@@ -80,4 +89,5 @@ __all__ = [
     "SqlEventLogStorageMetadata",
     "get_input_data_version_tag",
     "get_input_event_pointer_tag",
+    "use_engine",
 ]

@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+import psycopg
 import pytest
 import yaml
-from dagster import DagsterInstance
+from dagster import AssetMaterialization, DagsterInstance
 
 from nats3_dagster.defs.instance import examine, instance_file, instance_state
 from nats3_dagster_tests.support.commands import Command
@@ -74,3 +75,20 @@ def test_an_instance_that_has_none_of_it_or_cannot_be_read(
 
 def test_the_instance_of_the_project_has_all(dagster_home: Path) -> None:
     assert {status for status, _ in found()} == {"ok"}
+
+
+def test_it_keeps_its_connections_and_outlives_them(kept: DagsterInstance, postgres_url: str) -> None:
+    """Each event of Dagster's own storage opens several. What Postgres ended is opened again."""
+    sessions = "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+
+        def report() -> set[int]:
+            kept.report_runless_asset_event(AssetMaterialization("a"))
+            kept.get_runs_count()
+            return {pid for (pid,) in connection.execute(sessions).fetchall()}
+
+        first = report()
+        assert report() == first
+        assert 0 < len(first) <= 3  # ours is one of them
+        connection.execute(f"select pg_terminate_backend(pid) from ({sessions}) s")
+        assert report().isdisjoint(first)
