@@ -147,14 +147,19 @@ def covered_hours(with_messages: Iterable[str], sealed: Iterable[Seal], captured
     return {*with_messages, *(seal.hour for seal in sealed if not seal.chunks), *captured}
 
 
-def hour(workspace: Workspace, archive: Archive, key: str) -> HourReport:
-    """One hour by its key; it may have nothing."""
+def messages(workspace: Workspace, archive: Archive) -> int:
+    """The messages of an archive."""
+    return sum(coverage.messages for coverage in workspace.catalog.coverage.all(archive))
+
+
+def hour(workspace: Workspace, archive: Archive, key: str, total: int | None = None) -> HourReport:
+    """One hour by its key; it may have nothing. `total`: the messages of the archive, asked for by default."""
     catalog = workspace.catalog
     revision = max((h.revision for h in catalog.hours.select(archive, first=key, last=key)), default=0)
     gaps = tuple(gap for part in catalog.hours.parts(archive, key) for gap in part.gaps)
     chunks = catalog.chunks.of_hour(archive, key)
     content = contents(workspace, archive, [key])[key]
-    total = sum(coverage.messages for coverage in catalog.coverage.all(archive))
+    total = messages(workspace, archive) if total is None else total
     return HourReport(archive, key, revision, chunks, gaps, content, total, catalog.hours.marks(archive, key))
 
 

@@ -60,10 +60,13 @@ def capture_hours(
     )
     with Workspace(settings) as workspace:
         for done in jobs:
-            if done:
-                context.log.info(_summary(done))
+            if not done:
+                continue
+            context.log.info(_summary(done))
+            found = workspace.catalog.archives.get(archive)
+            total = archive_status.messages(workspace, found)
             for result in done:
-                report = archive_status.hour(workspace, workspace.catalog.archives.get(archive), result.hour)
+                report = archive_status.hour(workspace, found, result.hour, total)
                 metadata = hour_metadata(report, settings) | run_metadata(result)
                 yield result.hour, captured_event(naming.chunks_key(archive), report, metadata)
 

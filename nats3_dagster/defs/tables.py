@@ -25,6 +25,7 @@ from dagster import (
     in_process_executor,
 )
 
+from nats3_dagster.archive import status
 from nats3_dagster.defs.columns import COLUMNS, TABLE_COLUMNS, lineage
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, Naming
@@ -130,7 +131,7 @@ def _tags(table: ArchiveTable) -> Mapping[str, str]:
 def _metadata(naming: Naming, workspace: Workspace, table: ArchiveTable) -> Metadata:
     """Returns what was noted of the newest sync. The rows are those of the archive, left out while the table lags."""
     archive = workspace.catalog.archives.get(table.archive)
-    rows = sum(coverage.messages for coverage in workspace.catalog.coverage.all(archive))
+    rows = status.messages(workspace, archive)
     after = workspace.catalog.tables.of(table.archive_id)
     as_read = after is not None and after.snapshot_id == table.snapshot_id and not after.is_behind
     return {
