@@ -6,6 +6,7 @@ and chunks that do not add up.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +30,15 @@ STATEMENT_CHARS = 64 << 20
 _LISTS = 200
 # Chunks that are read and made at a time.
 _BATCH = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _InTimeRow:
+    """Between which sequences the chunks of a time lie: `first` None where there is none, `last` None where there are
+    many."""
+
+    first: int | None
+    last: int | None
 
 
 class Chunks:
@@ -112,6 +122,20 @@ class Chunks:
                     continue
                 if after and covered.created_ns < after[0].created_ns:
                     continue
+                within = seqs
+                begin = after[1] if after and covered.incarnation == after[0] else None
+                if time_range:
+                    near = _in_time(sql, archive, covered, time_range)
+                    if near.first is None:
+                        continue
+                    if near.last is None:
+                        begin = max(begin or 0, near.first - 1)
+                    else:
+                        within = SeqRange(near.first, near.last)
+                        if seqs:
+                            within = SeqRange(max(seqs.first, near.first), min(seqs.last, near.last))
+                        if within.first > within.last:
+                            continue
                 for rows in sql.batches(
                     ChunkRow,
                     "list_chunks",
@@ -122,9 +146,9 @@ class Chunks:
                     timed=time_range is not None,
                     first_ns=start,
                     end_ns=end,
-                    first_seq=seqs and seqs.first,
-                    last_seq=seqs and seqs.last,
-                    after=after[1] if after and covered.incarnation == after[0] else None,
+                    first_seq=within and within.first,
+                    last_seq=within and within.last,
+                    after=begin,
                     limit_to=None if limit is None else limit - len(chunks),
                     minutes=with_minutes,
                 ):
@@ -220,6 +244,23 @@ class Chunks:
             self.commit(archive, chunks, gaps, run_id=run_id, begun=begun, merged=merged)
             if what:
                 note(sql, archive, what, {"chunks": len(retired)}, run_id)
+
+
+def _in_time(
+    sql: Statements, archive: Archive, covered: CoverageRow, time_range: tuple[int | None, int | None]
+) -> _InTimeRow:
+    """Where the chunks of the time lie. A page of a time is read in the order of the sequences: it would begin with the
+    oldest chunk of the archive, and go on to the newest one."""
+    row = sql.row(
+        _InTimeRow,
+        "sequences_of_time",
+        archive=archive.id,
+        incarnation=covered.incarnation_id,
+        first_ns=time_range[0],
+        end_ns=time_range[1],
+    )
+    assert row is not None
+    return row
 
 
 def lock_archive(

@@ -135,6 +135,9 @@ def test_no_call_reads_more_as_an_archive_grows(workspace: Workspace, wire: Wire
     long, busy, quiet, many = (archives[name] for name in ("long", "busy", "quiet", "many"))
     closed = newest_closed(hour_start(last_hour()) + 2 * HOUR_NS)
     an_hour, first_hour = [last_hour()], hour_of(hour_start(last_hour()) - (SIZE.hours - 1) * HOUR_NS)
+    middle = hour_start(last_hour()) - SIZE.chunks // 120 * HOUR_NS
+    a_while_ago = (middle, middle + HOUR_NS)
+    assert len(catalog.chunks.select(long, time_range=a_while_ago, limit=100)) == 60
     calls: dict[str, tuple[Callable[[], object], int]] = {
         # name: (call, rows that it may read). A row found through an index counts twice.
         "five chunks to verify": (lambda: sample_chunks(workspace, long, 5), 200),
@@ -145,6 +148,7 @@ def test_no_call_reads_more_as_an_archive_grows(workspace: Workspace, wire: Wire
         "totals of an archive": (lambda: catalog.archives.totals_of(many), 20),
         "what is to be swept": (lambda: catalog.removals.sweepable(0), 20),
         "cleaning": (lambda: catalog.cleaning.clean(86_400), 40),
+        "a page of the times of an hour": (lambda: catalog.chunks.select(long, time_range=a_while_ago, limit=1), 900),
         "chunks of an hour of 10,000 subjects": (
             lambda: catalog.chunks.select(busy, hours=an_hour, with_subjects=True),
             1000,

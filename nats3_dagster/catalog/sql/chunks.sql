@@ -28,6 +28,24 @@ copy nats3.chunk_bloom (chunk_id, blocks) from stdin (format binary);
 select r.key from unnest(:buckets::text[], :keys::text[]) as o(bucket, key)
 join nats3.removal r using (bucket, key) where r.removed_at >= :since limit 1;
 
+-- name: sequences_of_time(archive, incarnation, first_ns, end_ns)
+-- Between which sequences the live chunks of one incarnation lie that have a message of the time: exactly for up to 10,000 chunks; of
+-- more, where they begin. `first` is null where there is none.
+with near as materialized (
+    select lower(n.seqs) as first, upper(n.seqs) - 1 as last from nats3.chunk n
+    where n.archive_id = :archive::bigint and n.incarnation_id = :incarnation::bigint and n.deleted_at is null
+      and int8range(n.first_ns, n.last_ns, '[]') && int8range(:first_ns::bigint, :end_ns::bigint)
+    limit 10001
+)
+select case when n.chunks <= 10000 then n.first
+            else coalesce((
+                select lower(r.seqs) from nats3.chunk r
+                where r.archive_id = :archive::bigint and r.incarnation_id = :incarnation::bigint and r.deleted_at is null
+                  and r.last_ns >= :first_ns::bigint
+                order by nats3.distance(lower(r.seqs), 0) limit 1), 1) end as first,
+       case when n.chunks <= 10000 then n.last end as last
+from (select count(*) as chunks, min(first) as first, max(last) as last from near) n;
+
 -- name: list_chunks(archive, incarnation, hours, timed, first_ns, end_ns, first_seq, last_seq, after, limit_to, minutes)
 -- The live chunks of one incarnation that meet all conditions given, by sequence: a page of those with a sequence after
 -- `after`, which one that was written since may have in its middle; with their messages by minute where asked for. Small numbers come as smallint: a GiST index takes only its own type.
