@@ -30,8 +30,8 @@ def sequences_of(chunk: Chunk, columns: Sequence[str], selection: Selection) -> 
 def extremes_of(
     chunks: Iterable[Chunk], columns: Sequence[str], selection: Selection
 ) -> tuple[pa.RecordBatch | None, list[Chunk]]:
-    """Two rows of these columns, with the smallest and the largest value of each in the chunks of which the catalog
-    knows them; None without such a chunk. And the other chunks. Two values of one row need not be of one message."""
+    """Two rows of these columns, with the smallest and the largest value of each in the chunks whose values the catalog
+    knows; None without such a chunk. And the other chunks. Two values of one row need not be of one message."""
     known, others = list[ChunkMeta](), list[Chunk]()
     for chunk in chunks:
         if (
