@@ -4,12 +4,15 @@ Dagster and the catalog find Postgres by the same rules (NATS3_POSTGRES_URL, nat
 run from a plain shell is in the UI too, and a Postgres that is not there is one line.
 """
 
+import os
+from functools import lru_cache
 from typing import Any, Self
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from weakref import ref
 
 from dagster import Field
 from dagster_postgres.storage import DagsterPostgresStorage
-from sqlalchemy import create_engine
+from sqlalchemy import Engine, create_engine
 
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.internals import (
@@ -23,9 +26,9 @@ from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
-# Two connections are kept, and asked whether they still are some before they are used again; what else is needed at the
-# same time is closed after use. dagster-postgres opens one for each question, 2.5 for an event, of 7 ms each: a third
-# of the time of a backfill of many hours.
+# Two connections of a process are kept, and asked whether they still are some before they are used again; what else is
+# needed at the same time is closed after use. dagster-postgres opens one for each question, 2.5 for an event, of 7 ms
+# each: a third of the time of a backfill of many hours.
 _POOL: dict[str, Any] = {
     "isolation_level": "AUTOCOMMIT",
     "pool_size": 2,
@@ -35,14 +38,23 @@ _POOL: dict[str, Any] = {
 }
 
 
+# The databases in which this process has found or made Dagster's tables.
+_with_tables = set[str]()
+
+
 class SettingsPostgresStorage(DagsterPostgresStorage):
     """Named in dagster.yaml. The tables are made when they are missing."""
 
-    def __init__(self, *, postgres_url: str, **options: Any) -> None:
-        super().__init__(postgres_url=postgres_url, **options)
-        engine = create_engine(postgres_url, **_POOL)
+    def __init__(self, *, postgres_url: str, should_autocreate_tables: bool = True, **options: Any) -> None:
+        # Each instance of a process would look for the tables again, on three connections of its own.
+        is_first = postgres_url not in _with_tables
+        super().__init__(
+            postgres_url=postgres_url, should_autocreate_tables=should_autocreate_tables and is_first, **options
+        )
+        if should_autocreate_tables:
+            _with_tables.add(postgres_url)
         for storage in (self.run_storage, self.event_log_storage, self.schedule_storage):
-            use_engine(storage, engine)
+            use_engine(storage, _engine(postgres_url))
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
@@ -58,6 +70,21 @@ class SettingsPostgresStorage(DagsterPostgresStorage):
             return cls(postgres_url=dagster_url(settings.postgres), inst_data=inst_data, **config_value)
         except Nats3Error as error:
             raise CannotLoad(error) from None
+
+
+@lru_cache(maxsize=2)
+def _engine(url: str) -> Engine:
+    """One for all instances of the process: a code server makes an instance for each tick of a sensor."""
+    engine = create_engine(url, **_POOL)
+    weak = ref(engine)
+
+    def leave_to_parent() -> None:
+        """A forked process must not speak on its parent's connections."""
+        if (of_parent := weak()) is not None:
+            of_parent.dispose(close=False)
+
+    os.register_at_fork(after_in_child=leave_to_parent)
+    return engine
 
 
 def make_tables(url: str) -> list[str]:

@@ -1,7 +1,9 @@
 """The user's Dagster instance: what `nats3 doctor` finds there, and the lines that `nats3 dagster instance` prints."""
 
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -77,8 +79,10 @@ def test_the_instance_of_the_project_has_all(dagster_home: Path) -> None:
     assert {status for status, _ in found()} == {"ok"}
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on, in a process with threads
 def test_it_keeps_its_connections_and_outlives_them(kept: DagsterInstance, postgres_url: str) -> None:
-    """Each event of Dagster's own storage opens several. What Postgres ended is opened again."""
+    """Each event of Dagster's own storage opens several. What Postgres ended is opened again. Instances that a process
+    makes one after the other, as a code server does, share them; one that is forked has its own."""
     sessions = "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
 
@@ -91,4 +95,20 @@ def test_it_keeps_its_connections_and_outlives_them(kept: DagsterInstance, postg
         assert report() == first
         assert 0 < len(first) <= 3  # ours is one of them
         connection.execute(f"select pg_terminate_backend(pid) from ({sessions}) s")
-        assert report().isdisjoint(first)
+        second = report()
+        assert second.isdisjoint(first)
+        for _ in range(5):
+            with DagsterInstance.get() as other:
+                other.get_runs_count()
+        assert report() == second
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                storage: Any = kept.run_storage
+                with storage.connect() as own:
+                    status = int(own.exec_driver_sql("select pg_backend_pid()").scalar() in second)
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert report() == second
