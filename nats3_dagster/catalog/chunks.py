@@ -22,7 +22,7 @@ from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.catalog.subjects import from_stored, to_stored
 from nats3_dagster.errors import CatalogError, Conflict, Unknown
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.model import Archive, Chunk, ChunkMeta, Deliveries, Gap, Incarnation, SeqRange
+from nats3_dagster.model import Archive, Chunk, ChunkMeta, Deliveries, Gap, Incarnation, SeqRange, clipped
 
 # A parameter may have 1 GB, and one chunk's deleted ranges several MB.
 STATEMENT_CHARS = 64 << 20
@@ -131,11 +131,10 @@ class Chunks:
                     if near.last is None:
                         begin = max(begin or 0, near.first - 1)
                     else:
-                        within = SeqRange(near.first, near.last)
-                        if seqs:
-                            within = SeqRange(max(seqs.first, near.first), min(seqs.last, near.last))
-                        if within.first > within.last:
+                        found = [SeqRange(near.first, near.last)]
+                        if not (found := clipped(found, seqs) if seqs else found):
                             continue
+                        (within,) = found
                 for rows in sql.batches(
                     ChunkRow,
                     "list_chunks",
