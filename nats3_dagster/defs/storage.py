@@ -38,21 +38,11 @@ _POOL: dict[str, Any] = {
 }
 
 
-# The databases in which this process has found or made Dagster's tables.
-_with_tables = set[str]()
-
-
 class SettingsPostgresStorage(DagsterPostgresStorage):
     """Named in dagster.yaml. The tables are made when they are missing."""
 
-    def __init__(self, *, postgres_url: str, should_autocreate_tables: bool = True, **options: Any) -> None:
-        # Each instance of a process would look for the tables again, on three connections of its own.
-        is_first = postgres_url not in _with_tables
-        super().__init__(
-            postgres_url=postgres_url, should_autocreate_tables=should_autocreate_tables and is_first, **options
-        )
-        if should_autocreate_tables:
-            _with_tables.add(postgres_url)
+    def __init__(self, *, postgres_url: str, **options: Any) -> None:
+        super().__init__(postgres_url=postgres_url, **options)
         for storage in (self.run_storage, self.event_log_storage, self.schedule_storage):
             use_engine(storage, _engine(postgres_url))
 
