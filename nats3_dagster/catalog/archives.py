@@ -299,13 +299,13 @@ def insert_archive(
     job_name: str | None,
     *,
     job_id: UUID | None = None,
-    paused: bool | None = None,
+    paused: bool = False,
     created_at: datetime | None = None,
     former_filters: Sequence[FormerFilter] = (),
     presets: Sequence[ReplayPreset] = (),
 ) -> Archive:
-    """The archive, without an incarnation; None: as a new one has it. Raises Conflict when a name or the durable is
-    taken."""
+    """The archive, without an incarnation; without `job_id` or `created_at` it gets them now. Raises Conflict when a
+    name or the durable is taken."""
     try:
         row = sql.row(
             ArchiveRow,
@@ -324,6 +324,15 @@ def insert_archive(
         raise name_taken(job_name or spec.name) from error
     assert row is not None
     return row.archive()
+
+
+def lock_archive(
+    sql: Statements, archive: Archive, hint: str = "Create it again, or stop what captures into it"
+) -> None:
+    """Hold the archive before any of its chunks, as everything does that changes them: in another order two would wait
+    for each other. Raises Conflict, with `hint` as the next step, when it was deleted."""
+    if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
+        raise Conflict(f"Archive {archive.name} was deleted", hint)
 
 
 def name_taken(name: str) -> Conflict:

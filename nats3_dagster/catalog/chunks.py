@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from nats3_dagster.catalog.archives import lock_archive
 from nats3_dagster.catalog.durables import keep_deliveries
 from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.multirange import from_multirange, to_multirange
@@ -122,19 +123,11 @@ class Chunks:
                     continue
                 if after and covered.created_ns < after[0].created_ns:
                     continue
-                within = seqs
                 begin = after[1] if after and covered.incarnation == after[0] else None
-                if time_range:
-                    near = _in_time(sql, archive, covered, time_range)
-                    if near.first is None:
-                        continue
-                    if near.last is None:
-                        begin = max(begin or 0, near.first - 1)
-                    else:
-                        found = [SeqRange(near.first, near.last)]
-                        if not (found := clipped(found, seqs) if seqs else found):
-                            continue
-                        (within,) = found
+                place = _in_time(sql, archive, covered, time_range, seqs, begin) if time_range else (seqs, begin)
+                if place is None:
+                    continue
+                within, begin = place
                 for rows in sql.batches(
                     ChunkRow,
                     "list_chunks",
@@ -246,10 +239,16 @@ class Chunks:
 
 
 def _in_time(
-    sql: Statements, archive: Archive, covered: CoverageRow, time_range: tuple[int | None, int | None]
-) -> _InTimeRow:
-    """Where the chunks of the time lie. A page of a time is read in the order of the sequences: it would begin with the
-    oldest chunk of the archive, and go on to the newest one."""
+    sql: Statements,
+    archive: Archive,
+    covered: CoverageRow,
+    time_range: tuple[int | None, int | None],
+    seqs: SeqRange | None,
+    begin: int | None,
+) -> tuple[SeqRange | None, int | None] | None:
+    """The sequences in which the chunks of the time are looked for, and the one after which; None where there is none
+    of them. Without these, a page of a time, which is read in the order of the sequences, would begin with the oldest
+    chunk of the archive, and go on to the newest one."""
     row = sql.row(
         _InTimeRow,
         "sequences_of_time",
@@ -259,16 +258,13 @@ def _in_time(
         end_ns=time_range[1],
     )
     assert row is not None
-    return row
-
-
-def lock_archive(
-    sql: Statements, archive: Archive, hint: str = "Create it again, or stop what captures into it"
-) -> None:
-    """Hold the archive before any of its chunks, as everything does that changes them: in another order two would wait
-    for each other. Raises Conflict, with `hint` as the next step, when it was deleted."""
-    if sql.value_or_none(int, "lock_archive", archive=archive.id) is None:
-        raise Conflict(f"Archive {archive.name} was deleted", hint)
+    if row.first is None:
+        return None
+    if row.last is None:
+        return seqs, max(begin or 0, row.first - 1)
+    near = [SeqRange(row.first, row.last)]
+    parts = clipped(near, seqs) if seqs else near
+    return (parts[0], begin) if parts else None
 
 
 def _check_source(coverages: Sequence[CoverageRow], source: Incarnation | None) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nats3_dagster.catalog.chunks import Chunks, lock_archive
+from nats3_dagster.catalog.archives import lock_archive
+from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.multirange import to_multirange
 from nats3_dagster.catalog.pool import Session

@@ -6,7 +6,7 @@ that is placed meanwhile is seen, or comes after it.
 
 from dataclasses import dataclass
 
-from nats3_dagster.catalog.chunks import lock_archive
+from nats3_dagster.catalog.archives import lock_archive
 from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from psycopg import errors
 
-from nats3_dagster.catalog.chunks import lock_archive
+from nats3_dagster.catalog.archives import lock_archive
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, OperatorError, Unknown

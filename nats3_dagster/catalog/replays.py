@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg import errors
 
-from nats3_dagster.catalog.chunks import lock_archive
+from nats3_dagster.catalog.archives import lock_archive
 from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from nats3_dagster.catalog.chunks import lock_archive
+from nats3_dagster.catalog.archives import lock_archive
 from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements

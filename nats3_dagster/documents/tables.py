@@ -50,7 +50,9 @@ class Table(Document):
     revision: int | None = Field(description="The archive's revision that it was last made equal to.")
     archive_revision: int = Field(description="The archive's revision now.")
     snapshot_id: int | None = Field(description="Its newest snapshot, of 64 bits; null while there is none.")
-    location: str | None = Field(description="Where its metadata is, a URL; null before the first sync.")
+    location: str | None = Field(
+        description="Where its metadata is; null before the first sync, and for a URL with a login."
+    )
     created_at: str
     synced_at: str | None = Field(description="When it was last made equal to the archive.")
     error: str | None = Field(description="Why the newest try failed; null where it did not.")

@@ -14,7 +14,7 @@ from nats3_dagster.archive.captures.capture_log import record_outcomes
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.captures.driver import capture_hours
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError
-from nats3_dagster.archive.captures.plan import CaptureJob, CapturePlan
+from nats3_dagster.archive.captures.plan import CapturePlan
 from nats3_dagster.archive.captures.read import Outcome
 from nats3_dagster.archive.captures.task import HourFailure
 from nats3_dagster.archive.stored import folder
@@ -23,14 +23,13 @@ from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import hour_start
 from nats3_dagster.jetstream.task_progress import Tally, new_subject
-from nats3_dagster.model import Archive, ChunkMeta, OnProgress, Progress, SeqRange
+from nats3_dagster.model import Archive, ChunkMeta, OnProgress, Progress
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.pipeline.worker import capture_task, take_round
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 
-Task = tuple[CaptureJob, tuple[SeqRange, ...]]
 # Shows the progress of a job while it runs; it is given the job's hours.
 OnJob = Callable[[Sequence[str]], AbstractContextManager[OnProgress]]
 

@@ -33,12 +33,9 @@ def extremes_of(
     """Two rows of these columns, with the smallest and the largest value of each in the chunks whose values the catalog
     knows; None without such a chunk. And the other chunks. Two values of one row need not be of one message."""
     known, others = list[ChunkMeta](), list[Chunk]()
+    is_bounded, with_seq = _BOUNDED.issuperset(columns), "seq" in columns
     for chunk in chunks:
-        if (
-            _BOUNDED.issuperset(columns)
-            and _is_whole(chunk, selection)
-            and not ("seq" in columns and chunk.meta.absent)
-        ):
+        if is_bounded and not (with_seq and chunk.meta.absent) and _is_whole(chunk, selection):
             known.append(chunk.meta)
         else:
             others.append(chunk)

@@ -1,13 +1,13 @@
 -- name: create_archive(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, job_id, paused, created_at, former_filters, presets)
--- The archive: a new one, or, from job_id on, one as its bucket says that it was; null: as a new one has it.
+-- The archive: a new one, or one as its bucket says that it was. Without a job_id or a created_at it gets them now.
 insert into nats3.archive
     (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level,
      compact_after_s, compact_below, keep_s, keep_bytes, copies,
      job_id, paused, created_at, former_filters, presets)
 values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
         :zstd_level, :compact_after_s, :compact_below, :keep_s, :keep_bytes, :copies::text[],
-        coalesce(:job_id::uuid, gen_random_uuid()), coalesce(:paused::boolean, false),
-        coalesce(:created_at::timestamptz, now()), coalesce(:former_filters::jsonb, '[]'), coalesce(:presets::jsonb, '[]'))
+        coalesce(:job_id::uuid, gen_random_uuid()), :paused, coalesce(:created_at::timestamptz, now()),
+        :former_filters::jsonb, :presets::jsonb)
 returning *;
 
 -- name: archives()
