@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -56,7 +56,8 @@ class Holdings:
     copies: tuple[CopyLag, ...] = ()
 
     def covered(self, *, nothing_waits: bool) -> int:
-        """How many hours are covered (see covered_hours); `nothing_waits`: all of the stream is captured."""
+        """How many hours are covered: those with messages, those sealed without one, and the open one if it has none
+        and `nothing_waits`: all of the stream is captured. Dagster shows them as materialized."""
         return self.hours + self.empty + (nothing_waits and self.open_is_empty)
 
 
@@ -139,12 +140,6 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
         until,
         tuple(catalog.copies.lags(archive).values()),
     )
-
-
-def covered_hours(with_messages: Iterable[str], sealed: Iterable[Seal], captured: Iterable[str] = ()) -> set[str]:
-    """Returns the hours that are covered: those with messages, those sealed without one, and an open one that is
-    captured completely. Dagster shows them as materialized."""
-    return {*with_messages, *(seal.hour for seal in sealed if not seal.chunks), *captured}
 
 
 def messages(workspace: Workspace, archive: Archive) -> int:

@@ -228,6 +228,12 @@ class Hours:
             )
         return (row.before, row.after) if row else (None, None)
 
+    def are_sealed(self, archive: Archive, first: str, last: str) -> bool:
+        """True if each hour from `first` to `last` is as it was sealed: of these hours the stream has nothing that is
+        in no chunk and no gap."""
+        with self._session.reading() as sql:
+            return sql.value(bool, "hours_sealed", archive=archive.id, first_hour=first, last_hour=last)
+
     def revision(self, archive: Archive) -> int:
         """A number that grows with every change of the archive's chunks and gaps."""
         with self._session.reading() as sql:

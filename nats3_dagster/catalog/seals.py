@@ -7,6 +7,7 @@ losses change.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from nats3_dagster.catalog.archives import lock_archive
 from nats3_dagster.catalog.hours import Hours
@@ -24,6 +25,16 @@ class UnsealedRow:
     chunks: int
     losses: int
     number: int
+
+
+class SealedHour(NamedTuple):
+    """An hour that is as it was sealed."""
+
+    hour: str
+    # Id of its newest seal.
+    id: int
+    # Whether it is without a message.
+    is_empty: bool
 
 
 class Seals:
@@ -89,10 +100,16 @@ class Seals:
     def select(self, archive: Archive, *, hours: Sequence[str] | None = None) -> tuple[Seal, ...]:
         """The newest seal of each hour, ascending, valid or not (see `Seal.valid`)."""
         first, last = (min(hours), max(hours)) if hours else (None, None)
+        chosen = None if hours is None else [*hours]
         with self._session.reading() as sql:
-            seals = sql.rows(Seal, "list_seals", archive=archive.id, first_hour=first, last_hour=last)
-        wanted = None if hours is None else set(hours)
-        return tuple(seal for seal in seals if wanted is None or seal.hour in wanted)
+            return tuple(
+                sql.rows(Seal, "list_seals", archive=archive.id, first_hour=first, last_hour=last, hours=chosen)
+            )
+
+    def hours(self, archive: Archive) -> dict[str, SealedHour]:
+        """The hours that are as they were sealed."""
+        with self._session.reading() as sql:
+            return {row.hour: row for row in sql.rows(SealedHour, "sealed_hours", archive=archive.id)}
 
     def messages(self, archive: Archive) -> int:
         """The sum of the messages of all sealed hours, each as it was sealed last."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
-from nats3_dagster.archive import status
+from nats3_dagster.catalog.seals import SealedHour
 from nats3_dagster.defs.cursor import ArchiveCursor
 from nats3_dagster.defs.dagster_partitions import Exports, forget, newest_of
 from nats3_dagster.defs.events import Replayed, export_event, hour_event, replayed, seal_event
@@ -78,12 +78,12 @@ class Tick:
         began, self.undecided = (len(self.found.events), len(self.found.wiped)), False
         known = [self.instance.get_materialized_partitions(key) for key in self.naming.keys_of(archive.name)[:2]]
         fault_point("tick.partitions_read")
-        seals = self.seals_of(archive)
+        seals = self.workspace.catalog.seals.hours(archive)
         fault_point("tick.seals_read")
         after = replace(
             now,
             open_hour=now.open_hour if now.open_hour in known[0] else "",
-            chunks_event=self.chunks(archive, since, now, known[0], seals.values()),
+            chunks_event=self.chunks(archive, since, now, known[0], seals),
             sealed_event=self.sealed(archive, since, now, known[1], seals),
             replay_event=self.replay(archive, since, now),
             export_event=self.exported(archive, since, now),
@@ -97,7 +97,7 @@ class Tick:
         since: ArchiveCursor,
         now: ArchiveCursor,
         known: Collection[str],
-        seals: Collection[Seal],
+        seals: Mapping[str, SealedHour],
     ) -> int:
         """Compare the hours of chunks that Dagster knows with those that have some and those that are sealed as empty;
         up to which event."""
@@ -105,20 +105,22 @@ class Tick:
         revisions = self.revisions_of(archive)
         fault_point("tick.revisions_read")
         captured = [now.open_hour] if now.open_hour not in revisions and self.nothing_waits(archive) else []
-        expected = dict.fromkeys(status.covered_hours((), seals, captured), 0) | revisions
+        empty = {seal.hour for seal in seals.values() if seal.is_empty}
+        expected = dict.fromkeys((*empty, *captured), 0) | revisions
         changed = {hour for hour, revision in revisions.items() if revision > since.revision}
-        changed |= {seal.hour for seal in seals if (seal.id or 0) > since.seals and not seal.chunks} | {now.open_hour}
+        changed |= {hour for hour in empty if seals[hour].id > since.seals} | {now.open_hour}
         newest = newest_of(self.instance, key, since.chunks_event, now.chunks_event, known, expected, changed)
         # Of an hour that ended without a message, and is not sealed yet, it says no more than the catalog does.
         extra = {h for h in newest.extra if newest.says(h, "messages") != (own, 0)}
         emptied, surplus = self.divided(archive, extra)
-        surplus = self.confirmed(surplus, lambda: {*self.seals_of(archive)} | {*self.revisions_of(archive)})
+        sealed = self.workspace.catalog.seals
+        surplus = self.confirmed(surplus, lambda: {*sealed.hours(archive)} | {*self.revisions_of(archive)})
         if self.wiped(archive, key, surplus, is_foreign=newest.is_foreign(own)):
             wrong = expected.keys()
         else:
             said = {h for h in newest.metadata if h in expected}
             # Without chunks an hour has no revision that a loss could change.
-            losses = {seal.hour: seal.losses for seal in seals if not seal.chunks}
+            losses = {hour: seal.losses for hour, seal in self.seals_of(archive, said & empty).items()}
             wrong = {h for h in said if newest.says(h, "revision") != (own, expected[h])}
             wrong |= {h for h in said & losses.keys() if newest.says(h, "gaps") != (own, losses[h])}
             wrong |= expected.keys() - known
@@ -131,26 +133,26 @@ class Tick:
         since: ArchiveCursor,
         now: ArchiveCursor,
         known: Collection[str],
-        expected: Mapping[str, Seal],
+        expected: Mapping[str, SealedHour],
     ) -> int:
         """Compare the sealed hours that Dagster knows; up to which event."""
         key, own = self.naming.sealed_key(archive.name), str(archive.id)
-        changed = {seal.hour for seal in expected.values() if (seal.id or 0) > since.seals}
+        changed = {seal.hour for seal in expected.values() if seal.id > since.seals}
         newest = newest_of(self.instance, key, since.sealed_event, now.sealed_event, known, expected, changed)
         # What changed since its seal and is complete is sealed again within a minute: to wipe and report all hours for
         # that would ask every asset that depends on them to run once more.
         _, surplus = self.divided(archive, newest.extra)
-        surplus = self.confirmed(surplus, lambda: self.seals_of(archive))
+        surplus = self.confirmed(surplus, lambda: self.workspace.catalog.seals.hours(archive))
         if self.wiped(archive, key, surplus, is_foreign=newest.is_foreign(own)):
-            wrong = expected.keys()
+            wrong = {*expected}
         else:
             said = {h for h in newest.metadata if h in expected}
-            wrong = {h for h in said if newest.says(h, "version") != (own, expected[h].content)}
+            has = self.seals_of(archive, said)
+            wrong = {h for h in said & has.keys() if newest.says(h, "version") != (own, has[h].content)}
             wrong |= expected.keys() - known
-        total = self.workspace.catalog.seals.messages(archive) if wrong else 0
-        self.report(
-            wrong, lambda hour: seal_event(self.naming, archive, expected[hour], total, self.workspace.settings)
-        )
+        seals = self.seals_of(archive, sorted(wrong)[:EVENTS])
+        total = self.workspace.catalog.seals.messages(archive) if seals else 0
+        self.report(seals, lambda hour: seal_event(self.naming, archive, seals[hour], total, self.workspace.settings))
         return newest.reached
 
     def replay(self, archive: Archive, since: ArchiveCursor, now: ArchiveCursor) -> int:
@@ -256,9 +258,13 @@ class Tick:
         self.found.wiped.append(key)
         return True
 
-    def seals_of(self, archive: Archive) -> dict[str, Seal]:
-        """The seals that hold, by hour."""
-        return {seal.hour: seal for seal in status.seals(self.workspace, archive)}
+    def seals_of(self, archive: Archive, hours: Collection[str]) -> dict[str, Seal]:
+        """The seals of these hours that hold. One that does not hold any more since the hours were read is left to the
+        next tick."""
+        found = self.workspace.catalog.seals.select(archive, hours=[*hours]) if hours else ()
+        holding = {seal.hour: seal for seal in found if seal.valid}
+        self.undecided = self.undecided or len(holding) < len(hours)
+        return holding
 
     def revisions_of(self, archive: Archive) -> dict[str, int]:
         """The hours with messages. Of hours before the first one Dagster has no partitions."""

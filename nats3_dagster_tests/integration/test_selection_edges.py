@@ -1,13 +1,18 @@
 """The ends of a selection: what a real stream still has of it and no capture took is missing, quiet hours are not."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.plan import plan
+from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered
+from nats3_dagster.archive.selected.next_chunks import NextChunks, next_chunks
+from nats3_dagster.archive.source.backlog import backlog
+from nats3_dagster.archive.source.clocks import stream_now_ns
+from nats3_dagster.archive.source.observe import source_state
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, format_time, hour_of, hour_start
@@ -19,7 +24,7 @@ from nats3_dagster_tests.support.dagster.stories import archive
 from nats3_dagster_tests.support.replays import dry_run
 from nats3_dagster_tests.support.wire import Wire
 
-pytestmark = pytest.mark.needs_nats("2.15")  # which restores a stream with times of its own
+pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]  # 2.15 restores a stream with its times
 MINUTE_NS = 60 * 10**9
 # The beginning of an hour that ended, four hours ago.
 START = hour_start(hour_of(time.time_ns() - 4 * HOUR_NS))
@@ -59,6 +64,11 @@ def capture(workspace: Workspace, found: Archive, hour: int, upto: int | None = 
         subjects={"ev.a": last - first + 1},
     )
     workspace.catalog.chunks.commit(found, [made], planned.gaps)
+
+
+def seal(workspace: Workspace, found: Archive) -> int:
+    """Seal what can be sealed; how many hours that were."""
+    return len(list(seal_hours(workspace, found, sealable(workspace, found, HOURS[0]).hours)))
 
 
 def lacks(workspace: Workspace, found: Archive, selection: Selection) -> list[str]:
@@ -108,6 +118,88 @@ def test_what_the_stream_has_and_no_capture_took(
     for hour, upto in captured:
         capture(workspace, events, hour, upto)
     assert lacks(workspace, events, selection) == missing
+    # The stream is not asked about times in sealed hours, and the answer is the same.
+    seal(workspace, events)
+    assert lacks(workspace, events, selection) == missing
+
+
+@pytest.mark.parametrize("lost", [None, SeqRange(16, 20), SeqRange(11, 20), SeqRange(1, 10)])
+def test_a_read_begins_and_ends_where_it_did_before_its_hours_were_sealed(
+    workspace: Workspace, events: Archive, wire: Wire, lost: SeqRange | None
+) -> None:
+    bounds = [(0, 60), (5, 115), (60, 120), (75, 90), (120, 180), (120, 240), (60, 185), (180, None)]
+    selections = [times(first, end) for first, end in bounds]
+
+    def found() -> dict[tuple[Selection, int | None], NextChunks]:
+        """What comes first, and what comes after each chunk."""
+        return {
+            (one, after): next_chunks(workspace, events, one, after and (incarnation, after), over_gaps=False)
+            for one in selections
+            for after in (None, *ends_of_chunks)
+        }
+
+    incarnation = accept_source(workspace, events).incarnation
+    if lost:
+        for seq in range(lost.first, lost.last + 1):
+            wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+        workspace.catalog.chunks.commit(events, [], [Gap(incarnation, (lost,), "expired")])
+    for hour, seqs in SEQS.items():
+        if lost is None or lost.first > seqs.first or lost.last < seqs.first:
+            capture(workspace, events, hour, lost.first - 1 if lost and lost.first in range(*seqs) else None)
+    ends_of_chunks = [chunk.meta.covers.last for chunk in workspace.catalog.chunks.select(events)]
+    before = found()
+    assert seal(workspace, events) == len(HOURS) - 1
+    after = found()
+    assert {one: (before[one], after[one]) for one in before if before[one] != after[one]} == {}
+
+
+def test_the_stream_is_not_asked_where_sealed_hours_begin(
+    workspace: Workspace, events: Archive, settings: Settings, wire: Wire
+) -> None:
+    """The server makes a consumer for each question about a time."""
+    for hour in SEQS:
+        capture(workspace, events, hour)
+    selections = [of(0, 1), of(3), of(1, 2, 3), times(0, 60), times(60, 180), times(5, 115), times(60, 120)]
+
+    def read() -> None:
+        for selection in selections:
+            assert lacks(workspace, events, selection) == []
+            if selection.times:
+                assert next_chunks(workspace, events, selection, None, over_gaps=False).chunks
+
+    assert asks(settings, wire, read)
+    seal(workspace, events)
+    assert not asks(settings, wire, read)
+
+
+def test_a_tick_does_not_ask_where_an_hour_begins_of_which_it_has_a_part(
+    workspace: Workspace, events: Archive, settings: Settings, wire: Wire
+) -> None:
+    for hour in SEQS:
+        capture(workspace, events, hour)
+
+    def tick() -> None:
+        state = source_state(workspace, events)
+        found = backlog(workspace, events, state, stream_now_ns(state))
+        assert (found.ended, found.open, found.messages, found.behind) == ((), hour_of(time.time_ns()), 5, 5)
+        assert sealable(workspace, events, HOURS[0]).hours == HOURS[:4]
+
+    wire.publish([("ev.a", b"", b"x")] * 5)
+    assert asks(settings, wire, tick)
+    capture(workspace, events, 4)
+    wire.publish([("ev.a", b"", b"x")] * 5)
+    assert not asks(settings, wire, tick)
+
+
+def asks(settings: Settings, wire: Wire, call: Callable[[], None]) -> bool:
+    """True if the call made a consumer."""
+    with Wire(settings.nats_url) as listener:
+        listener.listen("$JS.EVENT.ADVISORY.CONSUMER.CREATED.EV.*")
+        call()
+        wire.api("CONSUMER.CREATE.EV.last", stream_name="EV", config={"name": "last", "ack_policy": "none"})
+        (first,) = listener.heard(1)
+        wire.api("CONSUMER.DELETE.EV.last")
+    return not first.endswith(b".last")
 
 
 def test_the_open_hour_is_complete_only_up_to_now(workspace: Workspace, events: Archive, wire: Wire) -> None:

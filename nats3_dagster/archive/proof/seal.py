@@ -13,13 +13,13 @@ from nats3_dagster import objects
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
 from nats3_dagster.archive.source.clocks import ask_clocks
-from nats3_dagster.archive.source.windows import first_at
+from nats3_dagster.archive.source.windows import end_of
 from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.chunks.manifest import manifest_number
 from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.hours import CLOCKS_S, HOUR_NS, SECOND_NS, hour_bounds, hour_of, hour_start
+from nats3_dagster.hours import CLOCKS_S, HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, Incarnation, Seal, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -166,7 +166,7 @@ def check_sealed(hours: Iterable[str], sealed: Iterable[str], archive: str, clos
 def _last_sequence(workspace: Workspace, archive: Archive, state: StreamState, hour: str) -> tuple[Incarnation, int]:
     """The last sequence of the stream that was stored before the hour ended: so far an archive must be complete. Raises
     SourceError."""
-    return state.incarnation, first_at(workspace.link, archive.spec, hour_bounds(hour)[1]) - 1
+    return state.incarnation, end_of(workspace, archive, state, hour)
 
 
 def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None) -> Seal:

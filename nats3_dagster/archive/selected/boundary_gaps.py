@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
 
@@ -34,7 +33,7 @@ def uncaptured(
     now_ns = ask_clocks(workspace, stream).earliest_ns if up_to_now and _has_end(selection) else _NO_END
     for coverage in workspace.catalog.coverage.all(archive):
         if stream is not None and stream.incarnation == coverage.incarnation:
-            windows = _in_stream(workspace.link, archive, stream, selection, coverage, now_ns)
+            windows = _in_stream(workspace, archive, stream, selection, coverage, now_ns)
         else:
             windows = _as_last_seen(workspace, selection, coverage)
         for window in windows:
@@ -81,11 +80,21 @@ def without_chunks(
 
 
 def _in_stream(
-    link: Link, archive: Archive, stream: StreamState, selection: Selection, coverage: Coverage, now_ns: int
+    workspace: Workspace,
+    archive: Archive,
+    stream: StreamState,
+    selection: Selection,
+    coverage: Coverage,
+    now_ns: int,
 ) -> Iterator[SeqRange]:
     """The sequences that the selection takes of what the stream has now: up to the end of its times, or, where that
-    comes after `now_ns`, up to what is archived. Of its hours, those that have ended are taken whole."""
+    comes after `now_ns`, up to what is archived. Of its hours, those that have ended are taken whole. Times in sealed
+    hours are left out: nothing of them is missing, and the stream's server is not asked where they are."""
+    link = workspace.link
     for from_ns, to_ns in times_of(selection):
+        bounded = from_ns > 0 and to_ns < _NO_END
+        if bounded and workspace.catalog.hours.are_sealed(archive, hour_of(from_ns), hour_of(to_ns - 1)):
+            continue
         first = first_at(link, archive.spec, from_ns) if from_ns else coverage.start
         last = stream.last_seq if selection.sequences else coverage.last
         if to_ns < _NO_END and to_ns <= now_ns:

@@ -10,7 +10,7 @@ from nats3_dagster.archive.selected.boundary_gaps import uncaptured
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.archive.source.windows import first_at
-from nats3_dagster.hours import CLOCKS_S, SECOND_NS
+from nats3_dagster.hours import CLOCKS_S, SECOND_NS, hour_of
 from nats3_dagster.model import REMOVED, Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, clipped
 from nats3_dagster.workspace import Workspace
 
@@ -128,7 +128,7 @@ def _spans(
         else:
             last = _last_in_time(workspace, archive, selection, coverage)
         begun = after is not None and life == after[0]
-        first = after[1] + 1 if after and begun else _first_in_time(workspace, archive, selection, coverage)
+        first = after[1] + 1 if after and begun else _first_in_time(workspace, archive, selection, coverage, found)
         first, last = (min(first, own[0].first), max(last, own[-1].last)) if own else (first, last)
         if selection.sequences:
             first, last = max(first, selection.sequences.first), min(last, selection.sequences.last)
@@ -144,11 +144,17 @@ def _last_seen(workspace: Workspace, coverage: Coverage) -> int:
     return max(coverage.last, state.last_seq if state else 0)
 
 
-def _first_in_time(workspace: Workspace, archive: Archive, selection: Selection, coverage: Coverage) -> int:
-    """Returns the first sequence that may be selected; after all archived ones if the stream is gone, and only chunks
-    can say."""
+def _first_in_time(
+    workspace: Workspace, archive: Archive, selection: Selection, coverage: Coverage, found: Sequence[Chunk]
+) -> int:
+    """Returns the first sequence that may be selected; after all archived ones where only chunks can say: the stream is
+    gone, or the hours up to the first of the chunks are sealed."""
     if selection.from_ns is None or coverage.incarnation.created_ns >= selection.from_ns:
         return coverage.start
+    if found and found[0].meta.incarnation == coverage.incarnation:
+        first, last = sorted((hour_of(selection.from_ns), found[0].meta.hour))
+        if workspace.catalog.hours.are_sealed(archive, first, last):
+            return coverage.last + 1
     stream = archived_stream(workspace, archive)
     if stream is None or stream.incarnation != coverage.incarnation:
         return coverage.last + 1
@@ -156,9 +162,16 @@ def _first_in_time(workspace: Workspace, archive: Archive, selection: Selection,
 
 
 def _last_in_time(workspace: Workspace, archive: Archive, selection: Selection, coverage: Coverage) -> int:
-    """The last archived sequence that may be selected; 0 if the stream is gone, and only chunks can say."""
+    """The last archived sequence that may be selected; 0 if the stream is gone, and only chunks can say. In a sealed
+    hour it is where the first later chunk begins: what was lost right before that one is named."""
     if selection.to_ns is None:
         return coverage.last
+    hour = hour_of(selection.to_ns - 1)
+    if workspace.catalog.hours.are_sealed(archive, hour, hour):
+        later = workspace.catalog.points.first_at(archive, selection.to_ns)
+        if later is not None and later.meta.incarnation == coverage.incarnation:
+            covers = later.meta.covers
+            return covers.last if later.meta.first_ns < selection.to_ns else covers.first - 1
     stream = archived_stream(workspace, archive)
     if ask_clocks(workspace, stream).earliest_ns < selection.to_ns:
         return coverage.last

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster.archive.source.durables import durable_of, may_have_lost
-from nats3_dagster.archive.source.windows import first_at, hours_to_capture
+from nats3_dagster.archive.source.windows import begin_of, first_at, hours_to_capture
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import held_ranges, message_from
@@ -98,8 +98,11 @@ def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: 
         message = message_from(link, state.name, first)
         return age_of(message[1], state, now_ns) if message else 0.0
 
-    # The same bounds as in a capture of the current hour: sequences, whatever the clock at the server did.
-    opens = first_seq_at(link, state.name, hour_start(current))
+    # The same bounds as in a capture of the current hour: sequences, whatever the clock at the server did. Where an
+    # earlier part of the hour is archived, the server has said it before, and a tick makes no consumer.
+    opens = begin_of(workspace, archive, state.incarnation, hour_start(current))
+    if opens is None or present[0].first < opens:
+        opens = first_seq_at(link, state.name, hour_start(current))
     ends = state.last_seq + 1
     if state.last_ns >= hour_start(current) + HOUR_NS:  # its clock is ahead of the host's: that hour is for later
         ends = first_seq_at(link, state.name, hour_start(current) + HOUR_NS)

@@ -7,11 +7,11 @@ store time of a message: a clock may have been set back.
 import time
 from collections.abc import Iterator
 
-from nats3_dagster.hours import HOUR_NS, hour_of
+from nats3_dagster.hours import HOUR_NS, hour_bounds, hour_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import message_from
 from nats3_dagster.jetstream.read.times import first_held_at, first_seq_at
-from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, Incarnation, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
 
 # A day: quiet hours within one are named without asking. Between two stretches there may be fifty years, where one
@@ -43,6 +43,22 @@ def first_at(link: Link, spec: ArchiveSpec, time_ns: int) -> int:
     Raises SourceError."""
     # A work queue refuses the consumer that `first_seq_at` makes. What such a stream does not hold is accounted for.
     return (first_held_at if spec.mode == "consumer" else first_seq_at)(link, spec.stream, time_ns)
+
+
+def begin_of(workspace: Workspace, archive: Archive, incarnation: Incarnation, start_ns: int) -> int | None:
+    """The first sequence of the chunks in the hour that starts at `start_ns` and in later ones: the hour begins there
+    or before, and later sequences are in no earlier hour. None where the archive has no such chunk, or has sequences
+    in another order than their hours, because a clock stepped. The stream's server is not asked."""
+    before, first = workspace.catalog.hours.beside(archive, incarnation, hour_of(start_ns), hour_of(start_ns - 1))
+    return first if first is not None and (before or 0) < first else None
+
+
+def end_of(workspace: Workspace, archive: Archive, state: StreamState, hour: str) -> int:
+    """The last sequence of the stream that was stored before the end of the hour, which has ended; where the archive
+    has later chunks, the last one before these. Raises SourceError."""
+    end_ns = hour_bounds(hour)[1]
+    known = None if archive.spec.mode == "consumer" else begin_of(workspace, archive, state.incarnation, end_ns)
+    return (first_at(workspace.link, archive.spec, end_ns) if known is None else known) - 1
 
 
 class _Windows:

@@ -33,6 +33,11 @@ select (select max(h.last_seq) from nats3.hour h
         where h.archive_id = :archive and h.incarnation_id = i.id and h.hour > :last_hour) as after
 from nats3.incarnation i where i.stream = :stream and i.created_ns = :created_ns;
 
+-- name: hours_sealed(archive, first_hour, last_hour)
+-- True if each hour from first to last is as it was sealed.
+select exists (select from nats3.archive_hours
+               where archive_id = :archive and sealed @> nats3.hour_range(:first_hour, :last_hour));
+
 -- name: hour_counts_of(archive)
 -- How many hours of the archive have live chunks; how many are as they were sealed, and how many of these are empty.
 select hours, sealed_filled + sealed_empty as sealed, sealed_empty as empty

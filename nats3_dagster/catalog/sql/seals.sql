@@ -137,8 +137,8 @@ having (coalesce(max(h.revision), 0), coalesce(sum(h.chunks), 0),
        = (:revision::bigint, :chunks::numeric, :losses::bigint)
 returning id;
 
--- name: list_seals(archive, first_hour, last_hour)
--- The newest seal of each hour from first to last, and whether the hour is still as it was sealed.
+-- name: list_seals(archive, first_hour, last_hour, hours)
+-- The newest seal of each hour from first to last, of `hours` if given, and whether the hour is still as it was sealed.
 select distinct on (s.hour) s.id, s.hour, s.number, s.revision, s.chunks, s.losses, s.messages, s.gaps, s.content, s.bucket, s.key,
        s.sha256, s.stored_bytes, s.dagster_run_id, s.sealed_at,
        (s.revision, s.chunks, s.losses)
@@ -151,7 +151,14 @@ left join lateral (
 left join nats3.losses(:archive, :first_hour, :last_hour) l on l.hour = s.hour
 where s.archive_id = :archive
   and (:first_hour::text is null or s.hour >= :first_hour) and (:last_hour::text is null or s.hour <= :last_hour)
+  and (:hours::text[] is null or s.hour = any(:hours::text[]))
 order by s.hour, s.number desc;
+
+-- name: sealed_hours(archive)
+-- The hours that are as they were sealed: each with the id of its newest seal, and whether it is without a message.
+select s.hour, s.id, s.chunks = 0 as is_empty
+from nats3.seal s join nats3.archive_hours k using (archive_id)
+where s.archive_id = :archive and s.superseded_at is null and k.sealed @> nats3.hour_number(s.hour);
 
 -- name: sealed_messages(archive)
 -- How many messages the hours of an archive have, each as it was sealed last.
