@@ -4,7 +4,7 @@ with assets of each kind of frame and each automation condition. Every run is co
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +20,9 @@ from dagster import (
     AssetsDefinition,
     AutomationCondition,
     BackfillPolicy,
+    DagsterExecutionInterruptedError,
     DagsterInstance,
+    DagsterRunStatus,
     Definitions,
     HourlyPartitionsDefinition,
     asset,
@@ -77,6 +79,8 @@ class Platform:
         past = [Past(n + 1, at, f"orders.{n % 2}", b"", b"%d" % n) for n, at in enumerate(times)]
         restore_stream(settings.nats, "ORDERS", ["orders.>"], past)
         self.attributes = yaml.safe_load(YAML.replace("BUCKET", bucket))["attributes"]
+        # Whether the next run is cancelled in the middle.
+        self.cancels = False
         # How many messages each run of an asset got, by asset and the first and last hour of its run.
         self.runs: list[tuple[str, str, str, int]] = []
         self.cursors: dict[str, Any] = {}
@@ -101,6 +105,9 @@ class Platform:
 
         def counted(context: AssetExecutionContext, orders: Any) -> None:
             rows = orders.count() if kind is DataFrame else len(orders)
+            if self.cancels:  # as the button of the UI does it
+                self.instance.report_run_canceling(context.run)
+                raise KeyboardInterrupt
             within = context.partition_key_range
             self.runs.append((name, within.start, within.end, rows))
 
@@ -166,6 +173,14 @@ class Platform:
         return job.execute_in_process(
             instance=self.instance, tags=tags, asset_selection=[AssetKey(asset_name)], raise_on_error=False
         ).success
+
+    def cancel(self, name: str, asset_name: str, first: str, last: str) -> DagsterRunStatus:
+        """Begin a run and cancel it when it has read its hours; how it ended."""
+        self.cancels = True
+        with suppress(DagsterExecutionInterruptedError):
+            self.run(name, asset_name, first, last)
+        self.cancels = False
+        return self.instance.get_runs(limit=1)[0].status
 
     def automate(self) -> dict[str, list[str]]:
         """Evaluate the conditions for an hour, and run what they ask for; the hours that were run, by asset."""
@@ -240,9 +255,11 @@ def test_a_day_of_hours(spark_with_settings: Any, settings: Settings, bucket: st
         day.tick()
         assert day.automate() == {}
 
-        # Frames in Spark: a first part of the hours, and the rest later; nothing is run twice.
+        # A backfill of frames in Spark is cancelled in its second run, and the rest is run later; nothing is run twice.
         begun = len(day.runs)
         assert day.run("shop", "in_spark", day.hours[0], day.hours[7])
+        assert day.cancel("shop", "in_spark", day.hours[8], day.hours[-1]) == DagsterRunStatus.CANCELED
+        assert day.automate() == {}
         done = kept.get_materialized_partitions(AssetKey("in_spark"))
         assert done == {*day.hours[:8]}
         for block in blocks([hour for hour in day.hours if hour not in done], DAY):
