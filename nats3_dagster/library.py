@@ -19,7 +19,7 @@ from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.frame import MAX_BYTES, frame
 from nats3_dagster.archive.read.references import Reference
-from nats3_dagster.archive.read.removed import Removed
+from nats3_dagster.archive.selected.removed import Removed
 from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Message, Selection

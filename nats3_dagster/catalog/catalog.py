@@ -7,6 +7,7 @@ from typing import Self
 
 from nats3_dagster.catalog.archive_tables import ArchiveTables
 from nats3_dagster.catalog.archives import Archives
+from nats3_dagster.catalog.chunk_sums import ChunkSums
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.catalog.cleaning import Cleaning
 from nats3_dagster.catalog.compaction import Compaction
@@ -42,6 +43,7 @@ class Catalog:
         self.coverage = Coverages(session)
         self.archives = Archives(session, self.coverage)
         self.chunks = Chunks(session)
+        self.chunk_sums = ChunkSums(session)
         self.cleaning = Cleaning(session)
         self.compaction = Compaction(session, self.chunks)
         self.copies = Copies(session)

@@ -23,7 +23,6 @@ from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict
 from nats3_dagster.model import (
     Archive,
-    Chunk,
     Pace,
     Replay,
     ReplayProgress,
@@ -46,14 +45,14 @@ class Replays:
         archive: Archive,
         spec: ReplaySpec,
         targets: Sequence[ReplayTarget],
-        chunks: Sequence[Chunk],
+        chunks: Sequence[int],
         *,
         run_id: str | None = None,
         job_id: UUID | None = None,
         job_name: str | None = None,
     ) -> Replay:
-        """Record a replay of these chunks in this order. `replay_id`: 16 hex digits; `job_id`: by default a new one.
-        Raises Conflict when one of the chunks is no longer live, or one of the ids was given before."""
+        """Record a replay of the chunks with these ids in this order. `replay_id`: 16 hex digits; `job_id`: by
+        default a new one. Raises Conflict when one of the chunks is no longer live, or an id was given before."""
         if self.was_deleted(replay_id):
             raise Conflict(f"There was a replay {replay_id}, which was deleted", Next.BEGIN_NEW_REPLAY())
         with self._session.transaction() as sql:
@@ -81,7 +80,7 @@ class Replays:
                 created=[t.incarnation.created_ns for t in targets],
                 since=[t.since_seq for t in targets],
             )
-            planned = sql.run("plan_chunks", replay=replay_id, archive=archive.id, chunks=[c.id for c in chunks])
+            planned = sql.run("plan_chunks", replay=replay_id, archive=archive.id, chunks=[*chunks])
             if planned != len(chunks):
                 raise Conflict(
                     f"Chunks of archive {archive.name} were retired since the replay was planned", "Plan again"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     # They import pyarrow, and the help of a command must not.
     from nats3_dagster.archive.read.answers import Page
     from nats3_dagster.archive.read.references import Reference
-    from nats3_dagster.archive.read.removed import Removed
+    from nats3_dagster.archive.selected.removed import Removed
 
 
 class Message(Document):

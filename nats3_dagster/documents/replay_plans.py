@@ -4,7 +4,6 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from nats3_dagster.archive.selected.extent import bounds
 from nats3_dagster.documents.base import Document, time_of
 from nats3_dagster.model import Order
 from nats3_dagster.replay.planning.plan import ReplayPlan as Planned
@@ -48,14 +47,15 @@ class ReplayPlan(Document):
 
     @classmethod
     def of(cls, planned: Planned) -> Self:
-        limits, spec, creation = bounds(planned.parts, planned.spec.selection), planned.spec, planned.creation
+        extent, spec, creation = planned.extent, planned.spec, planned.creation
+        limits = extent.bounds
         return cls(
             archive=planned.archive.name,
-            chunks=len(planned.parts),
-            messages=planned.messages,
-            messages_exact=planned.is_exact,
-            payload_bytes=planned.payload_bytes,
-            payload_bytes_exact=planned.is_size_exact,
+            chunks=extent.chunks,
+            messages=extent.messages,
+            messages_exact=extent.is_exact,
+            payload_bytes=extent.payload_bytes,
+            payload_bytes_exact=extent.is_size_exact,
             first_seq=limits.first_seq,
             last_seq=limits.last_seq,
             first_time=time_of(limits.first_ns),
@@ -72,6 +72,6 @@ class ReplayPlan(Document):
             order=spec.order,
             timing_seconds=None if planned.timing_s is None else round(planned.timing_s, 3),
             mode="batch" if planned.batched else "window",
-            deletes_chunks=len(planned.to_delete),
-            deletes_messages=sum(part.messages for part in planned.to_delete),
+            deletes_chunks=planned.deletes_chunks,
+            deletes_messages=extent.whole_messages if planned.deletes_chunks else 0,
         )

@@ -105,6 +105,10 @@ class Selection:
             return None
         return self.from_ns or 0, LAST_NS if self.to_ns is None else self.to_ns
 
+    @property
+    def takes_all_subjects(self) -> bool:
+        return not self.subjects or ">" in self.subjects
+
     def takes_subject(self, subject: str) -> bool:
         """True if messages of this archived subject, as `subjects.decoded` gives it, are selected."""
         return takes(self.subjects, subject)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from nats3_dagster.archive.read.removed import Removed, removed
+from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.errors import EngineError, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, Selection
 from nats3_dagster.query.extremes import asks_for_extremes

@@ -7,7 +7,7 @@ task of an earlier attempt still does (the fence).
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nats3_dagster.archive.selected.extent import extent
+from nats3_dagster.archive.selected.extent import parts_of
 from nats3_dagster.archive.selected.lookup import chunks_of
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
@@ -52,7 +52,7 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
     pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
     left = [chunk for chunk in chunks_of(workspace, archive, selection) if chunk.id in pending]
     left += [chunk for chunk in chunks if chunk.merged_into]
-    messages = sum(part.messages for part in extent(workspace, left, selection))
+    messages = sum(part.messages for part in parts_of(workspace, left, selection))
     job = ReplayJob(
         replay_id,
         number,

@@ -54,7 +54,7 @@ def begin(
             planned.archive,
             spec,
             planned.targets,
-            planned.chunks,
+            planned.chosen.ids,
             run_id=run_id,
             job_id=job_id,
             job_name=job_name,

@@ -6,7 +6,7 @@ messages goes out. So a later attempt knows all that an earlier one may have pub
 
 from collections.abc import Iterator
 
-from nats3_dagster.archive.selected.extent import extent
+from nats3_dagster.archive.selected.chosen import chosen_of
 from nats3_dagster.archive.selected.lookup import lost_of_selection, with_subjects
 from nats3_dagster.archive.selected.next_chunks import Position, is_over, next_chunks
 from nats3_dagster.archive.stored.presence import check_objects
@@ -93,17 +93,17 @@ def check_more(workspace: Workspace, archive: Archive, job: ReplayJob, chunks: t
     from nats3_dagster.replay.planning.refusals import check_load, check_takes, load_of
 
     spec, transform = job.spec, job.spec.transform()
+    chosen = chosen_of(workspace, archive, spec.selection, chunks)
     check_objects(workspace, chunks)
-    check_subject_sizes(transform, chunks)
-    source = source_of(workspace, archive, chunks)
+    check_subject_sizes(transform, chosen)
+    source = source_of(workspace, chosen)
     takers = [target_state(workspace.link, target) for target in job.targets]
     streams = listening(workspace.link, [transform.pattern])
     check_own_stream(workspace.link, archive, source, spec, transform, streams)
-    check_targets(workspace, spec, transform, chunks, takers)
+    check_targets(workspace, spec, transform, chosen, takers)
     check_provable(spec, takers)
     server = server_info(workspace.link)
-    parts = extent(workspace, chunks, spec.selection)
-    load = load_of(workspace, spec, transform, parts, takers, server.max_payload, with_ids=not job.batched)
+    load = load_of(workspace, spec, transform, chosen, takers, server.max_payload, with_ids=not job.batched)
     check_load(load, server.max_payload)
     for taker in takers:
         check_takes(spec, source, taker, load)

@@ -55,7 +55,7 @@ def begin_or_resume(
             if replay is None:
                 raise
         else:
-            notes = (f"at most {plan.messages:,} messages in {len(plan.chunks)} chunks",)
+            notes = (f"at most {plan.extent.messages:,} messages in {plan.extent.chunks} chunks",)
             if plan.timing_s is not None:
                 notes += (f"its original timing takes at most {timedelta(seconds=round(plan.timing_s))}",)
             return ReplayToRun(begun, notes + plan.notes)

@@ -28,6 +28,7 @@ from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
+from nats3_dagster_tests.support.catalog import ids
 from nats3_dagster_tests.support.wire import Wire
 
 ARCHIVES, CHUNKS, REPLAYS = 10, 10_000, 20
@@ -111,7 +112,7 @@ def fill(settings: Settings, url: str, chunks: int = CHUNKS) -> None:
         archive = workspace.catalog.archives.get("a0")
         some = workspace.catalog.chunks.select(archive, limit=50)
         for n in range(REPLAYS):
-            workspace.catalog.replays.begin(f"{n:016x}", archive, ReplaySpec("a0", f"r{n}.>"), (), some)
+            workspace.catalog.replays.begin(f"{n:016x}", archive, ReplaySpec("a0", f"r{n}.>"), (), ids(some))
 
 
 def paths_of(settings: Settings) -> dict[str, list[str]]:

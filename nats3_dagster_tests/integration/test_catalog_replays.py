@@ -6,7 +6,7 @@ import pytest
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import ChunkResult, Incarnation, Pace, ReplaySpec, ReplayTarget, Selection, SeqRange
-from nats3_dagster_tests.support.catalog import HOUR, LOGS, chunk, spec, state
+from nats3_dagster_tests.support.catalog import HOUR, LOGS, chunk, ids, spec, state
 
 ID = "0123456789abcdef"
 TARGETS = (ReplayTarget(Incarnation("A", 5), 17), ReplayTarget(Incarnation("B", 6), 1))
@@ -41,11 +41,11 @@ def test_a_replay_comes_back_as_it_was_asked_for(catalog, logs, chunks):
         over_gaps=True,
         delete_chunks=True,
     )
-    made = catalog.replays.begin(ID, logs, asked, TARGETS, chunks, run_id="run-0")
+    made = catalog.replays.begin(ID, logs, asked, TARGETS, ids(chunks), run_id="run-0")
     assert (made.id, made.spec, made.targets) == (ID, asked, TARGETS)
     assert (made.state, made.attempt, made.chunks, made.chunks_done) == ("planned", 0, 3, 0)
     assert catalog.replays.get(ID) == made
-    catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks[:1])
+    catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), ids(chunks[:1]))
     assert [r.id for r in catalog.replays.select()] == ["f" * 16, ID]
     assert catalog.replays.select(limit=1)[0].spec == ReplaySpec("logs")
     other = catalog.archives.create(spec("other"), state())
@@ -55,7 +55,7 @@ def test_a_replay_comes_back_as_it_was_asked_for(catalog, logs, chunks):
 
 def test_chunks_are_pending_in_the_order_of_the_plan(catalog, logs, chunks):
     plan = (chunks[2], chunks[0], chunks[1])
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), plan)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(plan))
     assert catalog.replay_chunks.pending(ID) == plan
     attempt = catalog.replays.start_attempt(ID)
     catalog.replay_chunks.record(ID, attempt, [_result(chunks[0])])
@@ -68,7 +68,7 @@ def test_chunks_are_pending_in_the_order_of_the_plan(catalog, logs, chunks):
 
 
 def test_a_replay_from_plan_to_success(catalog, logs, chunks):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), TARGETS, chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), TARGETS, ids(chunks))
     assert catalog.replays.start_attempt(ID, "run-1") == 1
     running = catalog.replays.get(ID)
     assert (running.state, running.run_ids) == ("running", ("run-1",))
@@ -104,7 +104,7 @@ def test_an_hour_is_whole_when_all_its_chunks_of_that_time_were_published_whole(
     by_first = {c.meta.covers.first: c for c in catalog.chunks.select(logs)}
     # Of the first hour one chunk is not in the plan; of the last one not every message is selected.
     planned = [by_first[first] for first in (41, 51, 61, 71)]
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), planned)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(planned))
     catalog.chunks.commit(logs, [chunk(81, 90, hour=two)])
     catalog.replays.start_attempt(ID)
     catalog.replay_chunks.record(ID, 1, [*(_result(c) for c in planned[:3]), _result(planned[3], 9)])
@@ -124,13 +124,13 @@ def test_the_numbers_of_an_archive_go_up_with_each_change(catalog, logs, chunks)
     assert version() == (1, 0)
     catalog.chunks.retire(logs, [chunks[0].id])  # and a gap in its place
     assert version() == (3, 0)
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks[1:])
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks[1:]))
     catalog.replays.start_attempt(ID)
     catalog.replay_chunks.record(ID, 1, [_result(c) for c in chunks[1:]])
     assert version() == (3, 0)
     catalog.replays.finish(ID, 1, "succeeded")
     assert version() == (3, 1)
-    catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks[1:])
+    catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), ids(chunks[1:]))
     catalog.replays.delete("f" * 16)
     assert version() == (3, 1)
     catalog.replays.delete(ID)
@@ -145,7 +145,7 @@ def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):
         replay = catalog.replays.get(ID)
         return replay.published, replay.found, replay.progress_published, replay.progress_found, replay.acknowledged
 
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     catalog.replays.start_attempt(ID)
     catalog.replays.keep_progress(ID, 1, 12, 3)
     assert progress() == (0, 0, 12, 3, 15)
@@ -169,7 +169,7 @@ def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):
 
 @pytest.mark.parametrize("state", ["canceled", "paused"])
 def test_an_attempt_that_was_killed_counts_as_lost(catalog, logs, chunks, postgres_url, state):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     for _ in range(2):
         catalog.replays.start_attempt(ID)
     catalog.replays.finish(ID, 2, state)
@@ -180,7 +180,7 @@ def test_an_attempt_that_was_killed_counts_as_lost(catalog, logs, chunks, postgr
 
 @pytest.mark.parametrize("counts", [(9, 0, 0, 10), (5, 6, 0, 10), (11, 0, 0, 11), (0, 0, 1, 0), (-1, 1, 0, 0)])
 def test_a_chunk_whose_messages_are_not_accounted_for_is_not_done(catalog, logs, chunks, counts):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     attempt = catalog.replays.start_attempt(ID)
     with pytest.raises(CatalogError, match="does not account for all messages"):
         catalog.replay_chunks.record(ID, attempt, [_result(chunks[0]), _result(chunks[1], *counts)])
@@ -189,7 +189,7 @@ def test_a_chunk_whose_messages_are_not_accounted_for_is_not_done(catalog, logs,
 
 
 def test_a_replay_with_chunks_left_has_not_succeeded(catalog, logs, chunks):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     catalog.replay_chunks.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
     with pytest.raises(CatalogError, match="has chunks left.*goes on where it was"):
         catalog.replays.finish(ID, 1, "succeeded")
@@ -197,7 +197,7 @@ def test_a_replay_with_chunks_left_has_not_succeeded(catalog, logs, chunks):
 
 
 def test_a_driver_of_an_older_attempt_ends_nothing(catalog, logs, chunks):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     for _ in range(2):
         catalog.replays.start_attempt(ID)
     catalog.replays.finish(ID, 1, "canceled")
@@ -210,7 +210,7 @@ def test_a_driver_of_an_older_attempt_ends_nothing(catalog, logs, chunks):
 
 
 def test_what_is_done_by_its_sequences(catalog, logs, chunks):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     attempt = catalog.replays.start_attempt(ID)
     left_out = ChunkResult(chunks[0].id, selected=10, published=5, found=2, duplicates=0, expired=3, last_seq=8)
     catalog.replay_chunks.record(ID, attempt, [ChunkResult(chunks[1].id, 10, 0, 0, 0, expired=10), left_out])
@@ -219,7 +219,7 @@ def test_what_is_done_by_its_sequences(catalog, logs, chunks):
 
 
 def test_an_attempt_that_was_overtaken_records_nothing(catalog, logs, chunks):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     first, second = catalog.replays.start_attempt(ID), catalog.replays.start_attempt(ID)
     with pytest.raises(Conflict, match="Attempt 1 .* overtaken by attempt 2"):
         catalog.replay_chunks.record(ID, first, [_result(chunks[0])])
@@ -227,8 +227,8 @@ def test_an_attempt_that_was_overtaken_records_nothing(catalog, logs, chunks):
 
 
 def test_one_process_holds_a_replay(catalog, logs, chunks, postgres_url):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
-    catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
+    catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), ids(chunks))
     with Catalog.connect(postgres_url) as other:
         with catalog.replays.lock(ID), other.replays.lock("f" * 16):
             for contender in (other, catalog):
@@ -241,7 +241,7 @@ def test_one_process_holds_a_replay(catalog, logs, chunks, postgres_url):
 
 
 def test_a_lock_ends_with_the_process_and_not_with_the_catalogs_connection(catalog, logs, chunks, postgres_url):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     with Catalog.connect(postgres_url) as other, catalog.replays.lock(ID):
         catalog.close()
         with pytest.raises(Conflict), other.replays.lock(ID):
@@ -250,7 +250,7 @@ def test_a_lock_ends_with_the_process_and_not_with_the_catalogs_connection(catal
 
 
 def test_a_deleted_replay_is_out_of_the_lists(catalog, logs, chunks):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     catalog.replays.delete(ID)
     assert catalog.replays.select() == ()
     assert catalog.replay_chunks.of_chunk(chunks[0].id) == ()
@@ -260,7 +260,7 @@ def test_a_deleted_replay_is_out_of_the_lists(catalog, logs, chunks):
 
 
 def test_a_chunk_that_was_retired_stops_the_replay_that_needs_it(catalog, logs, chunks):
-    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), chunks)
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     catalog.replay_chunks.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
     catalog.chunks.retire(logs, [chunks[0].id])  # done: no longer needed
     assert len(catalog.replay_chunks.pending(ID)) == 2
@@ -268,16 +268,16 @@ def test_a_chunk_that_was_retired_stops_the_replay_that_needs_it(catalog, logs, 
     with pytest.raises(CatalogError, match=f"needs 1 chunks that were retired, {chunks[1].meta.key}"):
         catalog.replay_chunks.pending(ID)
     with pytest.raises(Conflict, match="retired since the replay was planned"):
-        catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), chunks)
+        catalog.replays.begin("f" * 16, logs, ReplaySpec("logs"), (), ids(chunks))
     assert [r.id for r in catalog.replays.select()] == [ID]
 
 
 @pytest.mark.parametrize("replay_id", ["", "0123", "0123456789ABCDEF", "0123456789abcdef0"])
 def test_an_id_is_sixteen_hex_digits(catalog, logs, chunks, replay_id):
     with pytest.raises(CatalogError, match="replay_id_check"):
-        catalog.replays.begin(replay_id, logs, ReplaySpec("logs"), (), chunks)
+        catalog.replays.begin(replay_id, logs, ReplaySpec("logs"), (), ids(chunks))
 
 
 def test_incarnations_of_targets_are_kept_to_the_nanosecond(catalog, logs, chunks):
     target = ReplayTarget(Incarnation("T", LOGS.created_ns), 2**62)
-    assert catalog.replays.begin(ID, logs, ReplaySpec("logs"), (target,), chunks).targets == (target,)
+    assert catalog.replays.begin(ID, logs, ReplaySpec("logs"), (target,), ids(chunks)).targets == (target,)

@@ -12,7 +12,7 @@ import pytest
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.catalog.statements import _text
 from nats3_dagster.model import Gap, ReplaySpec, SeqRange
-from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.support.catalog import LOGS, chunk, ids, ranges, spec, state
 
 CHUNKS = 100_000
 SEQS = 1000  # a chunk
@@ -65,7 +65,7 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
 
     one_day = [f"2020-01-03-{hour:02}:00" for hour in range(24)]
     middle = full.chunks.select(logs, seqs=SeqRange(LAST // 2, LAST // 2))[0]
-    hour_chunks = full.chunks.select(logs, hours=["2020-01-03-06:00"])
+    an_hour = ids(full.chunks.select(logs, hours=["2020-01-03-06:00"]))
     last_of_hour = full.chunks.select(logs, hours=[SOME_HOUR])[-1]
     calls = {
         # name: (call, rows that it may read). A row found through an index counts twice; 1,000 hours may be scanned.
@@ -108,7 +108,7 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
         "missing with a hole": (lambda: full.coverage.missing(logs, LOGS, SeqRange(1, LAST + 500)), 20),
         "dead objects": (lambda: list(full.removals.dead_objects("logs")), 40),
         "claim": (lambda: full.removals.claim("archive", ["orphan", middle.meta.key]), 40),
-        "replay of an hour": (lambda: full.replays.begin("0" * 16, logs, ReplaySpec("logs"), (), hour_chunks), 4000),
+        "replay of an hour": (lambda: full.replays.begin("0" * 16, logs, ReplaySpec("logs"), (), an_hour), 4000),
         "pending chunks": (lambda: full.replay_chunks.pending("0" * 16), 2000),
     }
     read, took = {}, {}

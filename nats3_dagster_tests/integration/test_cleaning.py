@@ -6,11 +6,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive.read.removed import Removed, removed
+from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.model import Archive, ChunkResult, ReplaySpec, Selection
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.catalog import chunk, spec, state
+from nats3_dagster_tests.support.catalog import chunk, ids, spec, state
 
 CYCLES = 500
 KEEP_S = 86_400
@@ -119,7 +119,7 @@ def test_what_may_be_needed_stays(workspace: Workspace, logs: Archive, sql: Any)
     resumed, stored, hole, young = (one.id for one in catalog.chunks.select(logs))
     failed, done = "1" * 16, "2" * 16
     for replay_id, one in ((failed, resumed), (done, young)):
-        catalog.replays.begin(replay_id, logs, ReplaySpec("logs"), (), [catalog.chunks.get(one)])
+        catalog.replays.begin(replay_id, logs, ReplaySpec("logs"), (), ids([catalog.chunks.get(one)]))
         attempt = catalog.replays.start_attempt(replay_id)
         if replay_id == done:
             catalog.replay_chunks.record(replay_id, attempt, [ChunkResult(one, 10, 10, 0, 0)])

@@ -129,7 +129,7 @@ def test_a_replay_is_recorded_of_chunks_that_were_merged_since_it_was_planned(
     replay, planned = begin(workspace, SPEC)
     compact(workspace, logs)
     other = "0123456789abcdef"
-    workspace.catalog.replays.begin(other, logs, planned.spec, planned.targets, planned.chunks)
+    workspace.catalog.replays.begin(other, logs, planned.spec, planned.targets, planned.chosen.ids)
     assert driven(workspace, other).published == 30
     assert driven(workspace, replay.id).published == 30
 

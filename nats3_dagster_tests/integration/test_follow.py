@@ -97,7 +97,7 @@ def following(settings: Settings, replay_id: str) -> Iterator[Future[Any]]:
 
 def test_an_archive_that_is_still_empty_is_followed(settings: Settings, workspace: Workspace, source: Source) -> None:
     replay, planned = begin(workspace, FOLLOW)
-    assert (planned.chunks, planned.messages) == ((), 0)
+    assert (len(planned.chosen.ids), planned.extent.messages) == (0, 0)
     with following(settings, replay.id):
         for _ in range(3):
             source.send()
@@ -123,7 +123,7 @@ def test_it_begins_with_what_there_is_and_goes_on_in_a_later_attempt(
     source.send()
     source.send()
     replay, planned = begin(workspace, FOLLOW)
-    assert planned.messages == 20
+    assert planned.extent.messages == 20
     for _ in range(3):
         with following(settings, replay.id):
             wait_for(source.all_arrived)
@@ -203,7 +203,7 @@ def test_a_hole_is_waited_for_and_a_loss_is_named(settings: Settings, workspace:
     behind = replace(meta, covers=SeqRange(16, 20), messages=5, key=meta.key + ".later", minutes=None, subjects=None)
     workspace.catalog.chunks.commit(archive, [behind])  # as two captures side by side commit them
     replay, planned = begin(workspace, FOLLOW)
-    assert planned.messages == 10
+    assert planned.extent.messages == 10
     with following(settings, replay.id) as outcome:
         wait_for(lambda: len(source.arrived()) == 10)
         time.sleep(0.3)
@@ -248,7 +248,7 @@ def test_a_selection_ends_with_its_time(workspace: Workspace, source: Source) ->
     long_ago = time.time_ns() - 100 * 10**9
     selection = Selection(subjects=("ev.>",), from_ns=long_ago - 10**9, to_ns=long_ago)
     replay, planned = begin(workspace, replace(FOLLOW, selection=selection))
-    assert planned.chunks == ()
+    assert len(planned.chosen.ids) == 0
     assert drive(workspace, replay.id, publish_here).replay.state == "succeeded"
     assert source.arrived() == []
 

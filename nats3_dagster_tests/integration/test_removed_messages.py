@@ -7,12 +7,13 @@ import pytest
 
 from nats3_dagster import Archive as Opened
 from nats3_dagster.archive.read import answers
-from nats3_dagster.archive.read.removed import Removed, removed
+from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.documents.messages import MessagePage
 from nats3_dagster.model import Archive, ChunkResult, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import control
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.catalog import ids
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.stored import Made, made, store
 
@@ -29,7 +30,7 @@ def archive(workspace: Workspace, bucket: str) -> Archive:
         store(workspace, archive, hour, [Made(n, f"logs.{n % 2}", b"%d" % n) for n in range(first, first + 100)])
     chunks = workspace.catalog.chunks.select(archive)
     for replay_id, chunk in zip((REPLAY, OTHER), chunks[:2], strict=True):
-        workspace.catalog.replays.begin(replay_id, archive, ReplaySpec("logs", delete_chunks=True), (), [chunk])
+        workspace.catalog.replays.begin(replay_id, archive, ReplaySpec("logs", delete_chunks=True), (), ids([chunk]))
         attempt = workspace.catalog.replays.start_attempt(replay_id)
         workspace.catalog.replay_chunks.record(replay_id, attempt, [ChunkResult(chunk.id, 100, 100, 0, 0)])
         workspace.catalog.replays.finish(replay_id, attempt, "succeeded")

@@ -229,7 +229,7 @@ def test_a_plan_that_is_not_agreed_to_leaves_nothing(ws: Workspace, wire: Wire, 
 
     with pytest.raises(OperatorError, match="no"):
         begin(ws, replace(TO_NEW, delete_chunks=True), agree=refuse)
-    assert [len(planned.to_delete) for planned in plans] == [2]
+    assert [planned.deletes_chunks for planned in plans] == [2]
     assert (streams(wire), status.statuses(ws)) == (["EV"], ())
 
 
@@ -237,7 +237,7 @@ def test_the_source_as_a_target_needs_to_be_asked_for(ws: Workspace, s3_client: 
     archive(ws, s3_client, bucket)
     with pytest.raises(OperatorError, match="captured by EV, the stream that archive ev archives"):
         plan(ws, ReplaySpec("ev"))
-    assert plan(ws, ReplaySpec("ev", into_own_stream=True)).messages == 200
+    assert plan(ws, ReplaySpec("ev", into_own_stream=True)).extent.messages == 200
 
 
 def test_an_object_that_is_gone_or_cut_is_noticed(ws: Workspace, wire: Wire, s3_client: Any, bucket: str) -> None:

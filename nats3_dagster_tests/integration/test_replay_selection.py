@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.lookup import chunks_of, uncovered, with_subjects
 from nats3_dagster.model import (
     Archive,
@@ -67,7 +68,7 @@ def hours(*chosen: int) -> Selection:
 
 
 def missing(ws: Workspace, archive: Archive, selection: Selection) -> list[str]:
-    return [str(r) for r in uncovered(ws, archive, selection, chunks_of(ws, archive, selection))]
+    return [str(r) for r in uncovered(ws, archive, selection, Held.of_chunks(chunks_of(ws, archive, selection)))]
 
 
 def test_an_hour_that_was_selected_and_never_captured_is_a_hole(ws: Workspace) -> None:

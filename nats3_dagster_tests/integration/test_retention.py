@@ -16,8 +16,8 @@ from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.proof.unlisted import adopt_unlisted
 from nats3_dagster.archive.read.history import history
-from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.archive.recovery.rebuild import rebuild
+from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.archive.stored.removal import remove_objects, sweep
 from nats3_dagster.catalog import migrate
 from nats3_dagster.errors import Conflict, Held, OperatorError

@@ -8,6 +8,7 @@ import pytest
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.plan import plan
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
+from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered
 from nats3_dagster.archive.selected.next_chunks import NextChunks, next_chunks
 from nats3_dagster.archive.source.backlog import backlog
@@ -72,7 +73,12 @@ def seal(workspace: Workspace, found: Archive) -> int:
 
 
 def lacks(workspace: Workspace, found: Archive, selection: Selection) -> list[str]:
-    return [str(r) for r in uncovered(workspace, found, selection, chunks_of(workspace, found, selection))]
+    """As a plan and as a read ask it: of sums by hour and of chunks."""
+    by_hour = Held.of_hours(workspace.catalog.chunk_sums.hours(found, selection))
+    by_chunk = Held.of_chunks(chunks_of(workspace, found, selection))
+    asked, again = (uncovered(workspace, found, selection, held) for held in (by_hour, by_chunk))
+    assert asked == again
+    return [str(r) for r in asked]
 
 
 def of(*hours: int) -> Selection:
@@ -133,7 +139,7 @@ def test_a_read_begins_and_ends_where_it_did_before_its_hours_were_sealed(
     def found() -> dict[tuple[Selection, int | None], NextChunks]:
         """What comes first, and what comes after each chunk."""
         return {
-            (one, after): next_chunks(workspace, events, one, after and (incarnation, after), over_gaps=False)
+            (one, after): next_chunks(workspace, events, one, (incarnation, after) if after else None, over_gaps=False)
             for one in selections
             for after in (None, *ends_of_chunks)
         }
@@ -193,7 +199,7 @@ def test_a_tick_does_not_ask_where_an_hour_begins_of_which_it_has_a_part(
 
 def asks(settings: Settings, wire: Wire, call: Callable[[], None]) -> bool:
     """True if the call made a consumer."""
-    with Wire(settings.nats_url) as listener:
+    with Wire(str(settings.nats_url)) as listener:
         listener.listen("$JS.EVENT.ADVISORY.CONSUMER.CREATED.EV.*")
         call()
         wire.api("CONSUMER.CREATE.EV.last", stream_name="EV", config={"name": "last", "ack_policy": "none"})
@@ -244,7 +250,7 @@ def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive
     streams = [f" (stream of {format_time(life.created_ns)})" for life in (state.incarnation, newer)]
     assert {f"11-20{streams[0]}", f"1-20{streams[1]}"} <= set(every)
     assert all(text.endswith(tuple(streams)) for text in every)
-    text = str(lost_of_selection(events, uncovered(workspace, events, Selection(), ()))[0])
+    text = str(lost_of_selection(events, uncovered(workspace, events, Selection(), Held()))[0])
     assert text.startswith(f"Sequences of the selection are not in archive events: {', '.join(every[:3])}")
 
 

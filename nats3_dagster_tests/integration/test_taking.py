@@ -74,7 +74,7 @@ def test_hours_of_a_work_queue_are_replayed(
     run(workspace, archive)
     hours = tuple(hour.hour for hour in workspace.catalog.hours.select(archive))
     planned = plan(workspace, ReplaySpec(archive.name, "back.>", Selection(hours=hours)))
-    assert planned.messages == (50 if subjects else 100)
+    assert planned.extent.messages == (50 if subjects else 100)
 
 
 def test_a_run_takes_what_there_was_while_producers_publish(workspace: Workspace, wire: Wire, bucket: str) -> None:

@@ -21,7 +21,7 @@ from nats3_dagster.errors import (
     UnknownStream,
 )
 from nats3_dagster.model import LOSSES, Archive, CaptureEnd, ChunkResult, Gap, ReplaySpec
-from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
+from nats3_dagster_tests.support.catalog import LOGS, chunk, ids, ranges, spec, state
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_replay_is_counted_while_it_publishes(catalog: Catalog, logs: Archive)
     catalog.chunks.commit(logs, [chunk(1, 100), chunk(101, 200)])
     chunks = catalog.chunks.select(logs)
     replays, replay = catalog.replays, "0" * 16
-    replays.begin(replay, logs, ReplaySpec("logs"), (), chunks)
+    replays.begin(replay, logs, ReplaySpec("logs"), (), ids(chunks))
     first = replays.start_attempt(replay)
     replays.keep_progress(replay, first, 150, 0)
     assert grown(catalog, "published_messages") == {"": 150}
@@ -101,7 +101,7 @@ def test_a_replay_is_counted_while_it_publishes(catalog: Catalog, logs: Archive)
 def test_a_replay_in_no_process_is_interrupted(catalog: Catalog, logs: Archive) -> None:
     catalog.chunks.commit(logs, [chunk(1, 100)])
     replay = "f" * 16
-    catalog.replays.begin(replay, logs, ReplaySpec("logs"), (), catalog.chunks.select(logs))
+    catalog.replays.begin(replay, logs, ReplaySpec("logs"), (), ids(catalog.chunks.select(logs)))
     states = {count.label for count in catalog.measures.replays()}
     with catalog.replays.lock(replay):
         catalog.replays.start_attempt(replay)

@@ -26,6 +26,7 @@ from nats3_dagster.model import ChunkResult, ReplaySpec
 from nats3_dagster.replay import control
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.catalog import ids
 from nats3_dagster_tests.support.stored import Made, hour_key, made, store
 
 HOURS = HourlyPartitionsDefinition("2026-11-21-10:00", timezone="UTC", fmt="%Y-%m-%d-%H:00")
@@ -132,7 +133,7 @@ def test_messages_that_were_removed_on_purpose_are_missing(
 ) -> None:
     archive = workspace.catalog.archives.get("logs")
     (chunk, *_) = workspace.catalog.chunks.select(archive)
-    workspace.catalog.replays.begin("0" * 16, archive, ReplaySpec("logs", delete_chunks=True), (), [chunk])
+    workspace.catalog.replays.begin("0" * 16, archive, ReplaySpec("logs", delete_chunks=True), (), ids([chunk]))
     attempt = workspace.catalog.replays.start_attempt("0" * 16)
     workspace.catalog.replay_chunks.record("0" * 16, attempt, [ChunkResult(chunk.id, 100, 100, 0, 0)])
     workspace.catalog.replays.finish("0" * 16, attempt, "succeeded")

@@ -43,3 +43,8 @@ def chunk(first, last, messages=None, *, archive="logs", incarnation=LOGS, **fie
 
 def ranges(*pairs):
     return tuple(SeqRange(*pair) for pair in pairs)
+
+
+def ids(chunks):
+    """Of chunks, as a replay is begun with them."""
+    return [chunk.id for chunk in chunks]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nats3_dagster.archive.selected.extent import Bounds, bounds, part_of
+from nats3_dagster.archive.selected.extent import Bounds, Extent, SelectedPart, part_of
 from nats3_dagster.chunks.meta import by_minute
 from nats3_dagster.hours import HOUR_NS, MINUTE_NS, hour_start
 from nats3_dagster.model import Chunk, ChunkMeta, Incarnation, Selection, SeqRange
@@ -59,6 +59,17 @@ def is_selected(message: Message, selection: Selection) -> bool:
     return in_range and selection.takes_subject(message.subject)
 
 
+def bounds(selection: Selection, part: SelectedPart) -> Bounds:
+    extent = Extent(selection)
+    extent.add(part)
+    assert (extent.messages, extent.is_exact, extent.payload_bytes) == (
+        part.messages,
+        part.is_exact,
+        part.payload_bytes,
+    )
+    return extent.bounds
+
+
 # A clock that was set back or forward leaves messages outside of their hour.
 TIMES = st.integers(START - MINUTE_NS, START + HOUR_NS + MINUTE_NS)
 MESSAGES = st.lists(st.tuples(TIMES, st.sampled_from(SUBJECTS)), min_size=1, max_size=COVERS.size).flatmap(
@@ -89,7 +100,7 @@ def test_it_is_never_less_than_what_is_selected_and_where_it_is_exact_it_is_that
         assert not part.is_whole or part.payload_bytes == size
     if len(taken) == len(messages):
         assert part.is_whole
-    limits = bounds([part], selection)
+    limits = bounds(selection, part)
     for message in taken:
         assert limits.first_seq is not None
         assert limits.last_seq is not None
@@ -134,4 +145,4 @@ def test_the_bounds_are_those_of_the_selection() -> None:
         (Selection(from_ns=START + 5, to_ns=START + 9), Bounds(101, 140, START + 5, START + 8)),
         (Selection(sequences=SeqRange(103, 103)), Bounds()),
     ):
-        assert bounds([part_of(chunk, selection)], selection) == limits
+        assert bounds(selection, part_of(chunk, selection)) == limits

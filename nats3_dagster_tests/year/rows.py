@@ -13,8 +13,7 @@ from dagster import DagsterInstance, SensorEvaluationContext, build_sensor_conte
 
 from nats3_dagster.archive.proof.verify import find_holes, sample_chunks
 from nats3_dagster.archive.read.cursor import ROUND
-from nats3_dagster.archive.selected.extent import extent
-from nats3_dagster.archive.selected.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.archive.selected.chosen import choose
 from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.cli.main import main
 from nats3_dagster.defs import sensors, upkeep_sensors
@@ -47,11 +46,9 @@ def _plan(name: str, hours: int | None, subjects: tuple[str, ...] = ()) -> Call:
 
     def plan(workspace: Workspace) -> None:
         archive = workspace.catalog.archives.get(name)
-        selection = _newest(workspace, archive, hours, subjects)
-        chunks = chunks_of(workspace, archive, selection)
-        assert not uncovered(workspace, archive, selection, chunks)
-        taken = with_subjects(workspace, chunks, selection)
-        assert sum(part.messages for part in extent(workspace, taken, selection))
+        chosen = choose(workspace, archive, _newest(workspace, archive, hours, subjects), over_gaps=False)
+        assert chosen.extent.messages
+        assert len(chosen.ids) == chosen.extent.chunks
 
     return plan
 

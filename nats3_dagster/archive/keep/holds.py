@@ -6,7 +6,7 @@ Invariant: the catalog has the hold first, then the settings beside the chunks, 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nats3_dagster.archive.read.removed import removed
+from nats3_dagster.archive.selected.removed import removed
 from nats3_dagster.archive.stored import kept_settings
 from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.hours import hour_of, hour_start, hours_between

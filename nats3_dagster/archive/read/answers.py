@@ -8,7 +8,7 @@ import pyarrow as pa
 from nats3_dagster.archive.read import points, references, subjects
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.references import Reference
-from nats3_dagster.archive.read.removed import Removed
+from nats3_dagster.archive.selected.removed import Removed
 from nats3_dagster.errors import Nats3Error, NotArchived, OperatorError, Unknown
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Incarnation, Message, Selection

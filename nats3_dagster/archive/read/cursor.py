@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from nats3_dagster.archive.read import live
 from nats3_dagster.archive.read.cursor_state import CursorState
-from nats3_dagster.archive.read.removed import Removed, removed
 from nats3_dagster.archive.selected.boundary_gaps import uncaptured
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, with_subjects
 from nats3_dagster.archive.selected.next_chunks import NextChunks, Position, is_over, next_chunks
+from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.archive.stored.ranged import open_ranged

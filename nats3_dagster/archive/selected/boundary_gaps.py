@@ -5,12 +5,13 @@ A chunk says nothing of what comes after it. The stream's server says which sequ
 still holds; of a stream that is gone the catalog knows how far it was seen.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, StreamState, clipped
+from nats3_dagster.model import Archive, Coverage, Incarnation, Selection, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
 
 # After every sequence and every time.
@@ -56,10 +57,10 @@ def expired(
 
 
 def without_chunks(
-    workspace: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk]
+    workspace: Workspace, archive: Archive, selection: Selection, held: Held
 ) -> Iterator[tuple[Incarnation, SeqRange]]:
-    """Yields the sequences that an incarnation may have had in selected hours without one of `chunks`: those between
-    the hours before and those after."""
+    """Yields the sequences that an incarnation may have had in selected hours without a chunk: those between the hours
+    before and those after."""
     if not selection.hours:
         return
     coverages = workspace.catalog.coverage.all(archive)
@@ -68,7 +69,7 @@ def without_chunks(
     made = [hour_of(c.incarnation.created_ns) for c in coverages[1:]]
     for coverage, begin, end in zip(coverages, ["", *made], [*made, "9"], strict=True):
         incarnation = coverage.incarnation
-        seen = {chunk.meta.hour for chunk in chunks if chunk.meta.incarnation == incarnation}
+        seen = held.hours_of(incarnation)
         for first_ns, end_ns in times_of(selection):
             first, last = hour_of(first_ns), hour_of(end_ns - 1)
             if any(first <= hour <= last for hour in seen) or end < first or last < begin:

@@ -3,9 +3,10 @@
 Asked of the catalog alone: where it does not know exactly, the most that can be.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
+from nats3_dagster.catalog.chunk_sums import HourOfChunks
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import Chunk, ChunkMeta, Selection, SeqRange, clipped
 from nats3_dagster.subjects import encoded
@@ -40,28 +41,94 @@ class Bounds:
     last_ns: int | None = None
 
 
-def extent(workspace: Workspace, chunks: Sequence[Chunk], selection: Selection) -> tuple[SelectedPart, ...]:
+@dataclass(slots=True)
+class Extent:
+    """What a selection takes of chunks, added up: parts are added in the order of the stream."""
+
+    selection: Selection
+    chunks: int = 0
+    # Messages that are selected; an upper bound unless `is_exact`.
+    messages: int = 0
+    is_exact: bool = True
+    # Bytes of their subjects, header blocks and payloads; an upper bound unless `is_size_exact`.
+    payload_bytes: int = 0
+    is_size_exact: bool = True
+    # Header block and payload of the largest message of the chunks, selected or not.
+    largest_bytes: int = 0
+    # Chunks whose subjects are not counted.
+    uncounted: int = 0
+    # Of the chunks that are, or may be, selected whole: how many, their messages, and their hours.
+    whole_chunks: int = 0
+    whole_messages: int = 0
+    whole_is_exact: bool = True
+    whole_hours: set[str] = field(default_factory=set[str])
+    # Of the chunks with a selected message: the first and the last sequence, and the first and the last store time.
+    _covers: SeqRange | None = None
+    _times: tuple[int, int] | None = None
+
+    def add(self, part: SelectedPart) -> None:
+        """Add the part of one chunk."""
+        meta = part.chunk.meta
+        self._add(part.messages, part.payload_bytes, meta.largest_bytes, meta.covers, (meta.first_ns, meta.last_ns))
+        self.chunks += 1
+        self.uncounted += meta.subjects is None
+        self.is_exact = self.is_exact and part.is_exact
+        self.is_size_exact = self.is_size_exact and part.is_whole and part.is_exact
+        if part.is_whole:
+            self.whole_chunks += 1
+            self.whole_messages += part.messages
+            self.whole_is_exact = self.whole_is_exact and part.is_exact
+            self.whole_hours.add(meta.hour)
+
+    def add_whole(self, hour: HourOfChunks) -> None:
+        """Add chunks of an hour that are selected whole."""
+        self._add(hour.messages, hour.payload_bytes, hour.largest_bytes, hour.covers, (hour.first_ns, hour.last_ns))
+        self.chunks += hour.chunks
+        self.uncounted += hour.uncounted
+        self.whole_chunks += hour.chunks
+        self.whole_messages += hour.messages
+        self.whole_hours.add(hour.hour)
+
+    def _add(self, messages: int, size: int, largest: int, covers: SeqRange, times: tuple[int, int]) -> None:
+        self.messages += messages
+        self.payload_bytes += size
+        self.largest_bytes = max(self.largest_bytes, largest)
+        if messages:
+            self._covers = SeqRange(self._covers.first if self._covers else covers.first, covers.last)
+            first_ns, last_ns = self._times or times
+            self._times = min(first_ns, times[0]), max(last_ns, times[1])
+
+    @property
+    def times(self) -> tuple[int, int] | None:
+        """The first and the last store time of a message that may be selected; None without one."""
+        if self._times is None or self.selection.times is None:
+            return self._times
+        return max(self._times[0], self.selection.times[0]), min(self._times[1], self.selection.times[1] - 1)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of the selection within the chunks."""
+        if self._covers is None or self.times is None:
+            return Bounds()
+        seqs, covers = self.selection.sequences, self._covers
+        # Only the end of a chunk has a time in the catalog.
+        cut_first, cut_last = bool(seqs and seqs.first > covers.first), bool(seqs and seqs.last < covers.last)
+        return Bounds(
+            seqs.first if seqs and cut_first else covers.first,
+            seqs.last if seqs and cut_last else covers.last,
+            None if cut_first else self.times[0],
+            None if cut_last else self.times[1],
+        )
+
+
+def parts_of(workspace: Workspace, chunks: Iterable[Chunk], selection: Selection) -> Iterator[SelectedPart]:
     """A part for each of `chunks`, which have their counts by subject (see `lookup.chunks_of`)."""
-    return tuple(part_of(_with_deleted(workspace, chunk, selection), selection) for chunk in chunks)
+    return (part_of(_with_deleted(workspace, chunk, selection), selection) for chunk in chunks)
 
 
-def bounds(parts: Sequence[SelectedPart], selection: Selection) -> Bounds:
-    """The bounds of the selection within these parts, in the order of the stream."""
-    some = [part for part in parts if part.messages]
-    if not some:
-        return Bounds()
-    first, last, seqs = some[0].chunk.meta, some[-1].chunk.meta, selection.sequences
-    first_seq, last_seq, first_ns, last_ns = first.covers.first, last.covers.last, first.first_ns, last.last_ns
-    if selection.times:
-        first_ns, last_ns = max(first_ns, selection.times[0]), min(last_ns, selection.times[1] - 1)
-    # Only the end of a chunk has a time in the catalog.
-    cut_first, cut_last = seqs is not None and seqs.first > first_seq, seqs is not None and seqs.last < last_seq
-    return Bounds(
-        seqs.first if seqs and cut_first else first_seq,
-        seqs.last if seqs and cut_last else last_seq,
-        None if cut_first else first_ns,
-        None if cut_last else last_ns,
-    )
+def is_cut(meta: ChunkMeta, selection: Selection) -> bool:
+    """True if the times or the sequences of the selection do not take all of the chunk."""
+    return _cuts(selection.sequences, meta.covers) or _cuts_times(meta, selection)
 
 
 def part_of(chunk: Chunk, selection: Selection) -> SelectedPart:
@@ -86,9 +153,9 @@ def _counts(meta: ChunkMeta, selection: Selection) -> Iterator[tuple[int, bool]]
             yield min(within.size, meta.messages), False
         else:
             yield within.size - sum(r.size for r in clipped(meta.deleted or (), within)), True
-    if selection.times and not selection.times[0] <= meta.first_ns <= meta.last_ns < selection.times[1]:
+    if selection.times and _cuts_times(meta, selection):
         yield _in_time(meta, *selection.times)
-    if selection.subjects and ">" not in selection.subjects:
+    if not selection.takes_all_subjects:
         if meta.subjects is None:
             yield meta.messages, False
         elif (taken := sum(n for s, n in meta.subjects.items() if selection.takes_subject(s))) < meta.messages:
@@ -108,6 +175,12 @@ def _in_time(meta: ChunkMeta, from_ns: int, to_ns: int) -> tuple[int, bool]:
             messages += count
             exact = exact and from_ns <= first_ns and last_ns < to_ns
     return messages, exact
+
+
+def _cuts_times(meta: ChunkMeta, selection: Selection) -> bool:
+    return selection.times is not None and not (
+        selection.times[0] <= meta.first_ns <= meta.last_ns < selection.times[1]
+    )
 
 
 def _cuts(seqs: SeqRange | None, covered: SeqRange) -> bool:

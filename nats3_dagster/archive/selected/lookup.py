@@ -1,11 +1,12 @@
 """Lookup: which chunks of an archive a selection takes, and which of its sequences no chunk holds."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from nats3_dagster.archive.selected.boundary_gaps import expired, times_of, uncaptured, without_chunks
+from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.catalog.subjects import Probe
-from nats3_dagster.hours import format_time, hour_start, hours_between
+from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped, listed_ranges
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import is_exact
@@ -50,15 +51,15 @@ def whole_chunks(
     while True:
         revision = workspace.catalog.hours.revision(archive)
         chunks = chunks_of(workspace, archive, selection)
-        lost = uncovered(workspace, archive, selection, chunks, up_to_now=up_to_now)
+        lost = uncovered(workspace, archive, selection, Held.of_chunks(chunks), up_to_now=up_to_now)
         if workspace.catalog.hours.revision(archive) == revision:
             return chunks, lost
 
 
 def uncovered(
-    workspace: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk], *, up_to_now: bool = False
+    workspace: Workspace, archive: Archive, selection: Selection, held: Held, *, up_to_now: bool = False
 ) -> list[SeqRange]:
-    """Sequences of the selection that `chunks` (see `chunks_of`) do not hold and that may have been lost,
+    """Sequences of the selection that its chunks do not hold and that may have been lost,
     ascending within each incarnation. The edges of the selection count: an hour without a chunk, and what came after
     the last one. A loss right before or after a run of chunks counts too: nothing tells on which side of the boundary
     those messages were. `up_to_now`: see `uncaptured`. Raises SourceError if the stream cannot be asked."""
@@ -66,10 +67,10 @@ def uncovered(
     stream = archived_stream(workspace, archive)
     lost = list(expired(workspace, archive, stream))
     ranges = list(uncaptured(workspace, archive, selection, stream, up_to_now=up_to_now))
-    runs = list(_runs(selection, chunks))
+    runs = list(held.runs(selection.hours))
     for incarnation, run in runs:
         ranges += [(incarnation, r) for r in catalog.coverage.missing(archive, incarnation, run)]
-    spans = [*runs, *without_chunks(workspace, archive, selection, chunks)]
+    spans = [*runs, *without_chunks(workspace, archive, selection, held)]
     lost += _losses_near(workspace, archive, spans)
     for life, span in spans:
         ranges += [(of, r) for of, r in lost if of == life and r.first <= span.last + 1 and span.first <= r.last + 1]
@@ -77,8 +78,7 @@ def uncovered(
     # Also where no chunk of the selection is near: of two losses in a row, and of one in a time without any chunk.
     times = list(times_of(selection))
     ranges += [(gap.incarnation, r) for gap in catalog.gaps.losses(archive, every, times) for r in gap.ranges]
-    for life in {chunk.meta.incarnation for chunk in chunks}:
-        lossy = [chunk.id for chunk in chunks if chunk.meta.incarnation == life and chunk.meta.lost]
+    for life, lossy in held.lossy.items():
         ranges += [(life, r) for absent in catalog.chunks.absent_ranges(lossy) for r in absent]
     joined = _joined((life, part) for life, r in ranges for part in clipped([r], every))
     if not joined or len(catalog.coverage.all(archive)) == 1:
@@ -133,22 +133,3 @@ def _joined(ranges: Iterable[tuple[Incarnation, SeqRange]]) -> list[tuple[Incarn
         else:
             joined.append((incarnation, r))
     return joined
-
-
-def _runs(selection: Selection, chunks: Sequence[Chunk]) -> Iterator[tuple[Incarnation, SeqRange]]:
-    """The sequence ranges that the selection spans: one for each incarnation, or one for each run of selected hours. An
-    hour that was selected and has no chunk joins its neighbours: what lies between them must be covered."""
-    hours = set(selection.hours)
-    previous: Chunk | None = None
-    first = last = 0
-    for chunk in chunks:
-        meta = chunk.meta
-        joined = previous is not None and previous.meta.incarnation == meta.incarnation
-        if joined and previous is not None and hours:
-            joined = hours.issuperset(hours_between(hour_start(previous.meta.hour), hour_start(meta.hour)))
-        if previous is not None and not joined:
-            yield previous.meta.incarnation, SeqRange(first, last)
-        first, last = (first if joined else meta.covers.first), meta.covers.last
-        previous = chunk
-    if previous is not None:
-        yield previous.meta.incarnation, SeqRange(first, last)

@@ -139,17 +139,17 @@ def _agree(planned: Planned, yes: bool) -> None:
         note(text)
     if planned.creation and planned.creation.left_out:
         note(f"Stream {planned.creation.name} is created without {', '.join(planned.creation.left_out)}")
-    parts, follows = planned.to_delete, planned.spec.poll_interval_s is not None
+    follows = planned.spec.poll_interval_s is not None
     if follows and planned.spec.delete_chunks:
         archive = planned.archive.name
         confirm(f"This deletes each chunk of archive {archive} for good as soon as it was replayed whole", yes)
         return
-    if not parts:
+    if not planned.deletes_chunks:
         return
-    most = "" if all(part.is_exact for part in parts) else "up to "
-    messages = sum(part.messages for part in parts)
+    most = "" if planned.extent.whole_is_exact else "up to "
+    messages = counted(planned.extent.whole_messages, "message")
     confirm(
-        f"After the replay this deletes {most}{counted(len(parts), 'chunk')} with {counted(messages, 'message')} from "
+        f"After the replay this deletes {most}{counted(planned.deletes_chunks, 'chunk')} with {messages} from "
         f"archive {planned.archive.name} for good",
         yes,
     )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive.read.removed import Removed
+from nats3_dagster.archive.selected.removed import Removed
 from nats3_dagster.cli.terminal.options import parse_time_text
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.model import Selection

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
+from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import hour_start, hours_between
@@ -98,7 +99,7 @@ def _check_whole(
 ) -> None:
     """Raises OperatorError if sequences of the selection may be lost, or are not captured yet though its end has come.
     `seqs`: those that filters leave, where the selection itself has none."""
-    lost = uncovered(workspace, archive, selection, chunks, up_to_now=True)
+    lost = uncovered(workspace, archive, selection, Held.of_chunks(chunks), up_to_now=True)
     if seqs:
         lost = clipped(lost, seqs)
     if lost:

@@ -3,12 +3,13 @@
 Single columns are read by ranges of the object, and only those of chunks whose row in the catalog leaves a question.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nats3_dagster.archive.selected.chosen import Chosen
 from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.model import Chunk, Incarnation, ReplaySpec
 from nats3_dagster.model.messages import exact_subjects, subject_names
@@ -38,17 +39,19 @@ def subjects(workspace: Workspace, chunk: Chunk, spec: ReplaySpec) -> Iterator[s
 
 
 def sizes(
-    workspace: Workspace, spec: ReplaySpec, transform: Transform, chunks: Iterable[Chunk], limit: int, *, with_ids: bool
+    workspace: Workspace, spec: ReplaySpec, transform: Transform, chosen: Chosen, limit: int, *, with_ids: bool
 ) -> Sizes:
     """The sizes of the replayed messages; exact for those that may have a header block above MAX_BLOCK or be larger
     than `limit`. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
+    most = _most(chosen.extent.largest_bytes, chosen.archive.spec.stream)
+    if most.block <= MAX_BLOCK and most.message <= limit:
+        return most
     mapper = Mapper(transform, "0" * 16, with_ids=with_ids, live=spec.live, marks=spec.marks)
     mapper.begin(after=_LONGEST_ID if with_ids else None)
     block = message = 0
-    for chunk in chunks:
-        largest, stream = chunk.meta.largest_bytes, chunk.meta.incarnation.stream
-        bound = block_bound(min(largest, MAX_BLOCK), stream)
-        grown = largest + bound - min(largest, MAX_BLOCK)
+    for chunk in (chunk for page in chosen.pages(workspace) for chunk in page):
+        largest = chunk.meta.largest_bytes
+        bound, grown = astuple(_most(largest, chunk.meta.incarnation.stream))
         if bound > MAX_BLOCK or grown > limit:
             bound, growth = _measured(workspace, mapper, chunk, spec)
             grown = largest + growth
@@ -56,6 +59,12 @@ def sizes(
             grown = max((pc.max(s).as_py() for s in _lengths(workspace, mapper, chunk, spec)), default=0)
         block, message = max(block, bound), max(message, grown)
     return Sizes(block, message)
+
+
+def _most(largest: int, stream: str) -> Sizes:
+    """The most that a message of so many bytes takes, and its header block."""
+    bound = block_bound(min(largest, MAX_BLOCK), stream)
+    return Sizes(bound, largest + bound - min(largest, MAX_BLOCK))
 
 
 def _measured(workspace: Workspace, mapper: Mapper, chunk: Chunk, spec: ReplaySpec) -> tuple[int, int]:

@@ -1,12 +1,13 @@
 """Destinations: the subjects that a replay publishes to, and whether the right streams take all of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from nats3_dagster.archive.selected.chosen import Chosen
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import find_stream
-from nats3_dagster.model import Archive, Chunk, ReplaySpec, StreamState
+from nats3_dagster.model import Archive, ReplaySpec, StreamState
 from nats3_dagster.replay.planning.creation import origins
 from nats3_dagster.replay.targets import removes
 from nats3_dagster.steps import Next
@@ -41,7 +42,7 @@ def check_targets(
     workspace: Workspace,
     spec: ReplaySpec,
     transform: Transform,
-    chunks: Iterable[Chunk],
+    chosen: Chosen,
     streams: Sequence[StreamState],
 ) -> None:
     """Raises OperatorError if a subject that the replay will publish to has no stream."""
@@ -59,13 +60,10 @@ def check_targets(
         raise OperatorError(f"No stream listens on {transform.pattern}", hint)
     if any(covers(subject, transform.pattern) for subject in captured):
         return
-    known: set[str] = set()
-    for chunk in chunks:
-        for source in sorted(set(archived_subjects(workspace, chunk, spec)) - known):
-            target = transform(source)
-            if target is not None and not any(matches(subject, target) for subject in captured):
-                raise OperatorError(f"No stream listens on {target}, to which {source} would go", hint)
-            known.add(source)
+    for source in archived_subjects(workspace, chosen, spec):
+        target = transform(source)
+        if target is not None and not any(matches(subject, target) for subject in captured):
+            raise OperatorError(f"No stream listens on {target}, to which {source} would go", hint)
 
 
 def check_own_stream(
@@ -97,23 +95,30 @@ def check_own_stream(
     )
 
 
-def archived_subjects(workspace: Workspace, chunk: Chunk, spec: ReplaySpec) -> Iterable[str]:
-    """The subjects of a chunk; with very many the catalog does not have them, and the object is asked."""
-    if chunk.meta.subjects is not None:
-        return chunk.meta.subjects
+def archived_subjects(workspace: Workspace, chosen: Chosen, spec: ReplaySpec) -> Iterator[str]:
+    """The subjects of the chunks, each once. Where a chunk has very many, the catalog does not have them, and the
+    object is asked."""
+    yield from sorted(chosen.subjects)
+    if not chosen.extent.uncounted:
+        return
     # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
     from nats3_dagster.replay.planning.content import subjects
 
-    return subjects(workspace, chunk, spec)
+    known = set(chosen.subjects)
+    for chunk in (chunk for page in chosen.pages(workspace) for chunk in page if chunk.meta.subjects is None):
+        for subject in subjects(workspace, chunk, spec):
+            if subject not in known:
+                known.add(subject)
+                yield subject
 
 
-def check_subject_sizes(transform: Transform, chunks: Iterable[Chunk]) -> None:
+def check_subject_sizes(transform: Transform, chosen: Chosen) -> None:
     """Raises TargetError for a subject that is too long to be published to. Only subjects that the catalog counted can
     be checked; the publisher refuses the others."""
     from nats3_dagster.jetstream.publish.encode import MAX_SUBJECT_BYTES, subject_too_long  # pyarrow takes 0.1 s
 
     parts = sum(transform.destination.count(sign) for sign in ("{{", "$", ">"))
-    for source in {s for c in chunks for s in c.meta.subjects or ()}:
+    for source in chosen.subjects:
         # No part makes more than twice its token, so that most subjects need no transform.
         if len(transform.destination) + 2 * parts * len(encoded(source)) <= MAX_SUBJECT_BYTES:
             continue

@@ -11,12 +11,13 @@ import base64
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nats3_dagster.archive.selected.chosen import Chosen
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.model import Chunk, ReplaySpec, StreamState
+from nats3_dagster.model import StreamState
 from nats3_dagster.replay.status import find
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import matches
@@ -37,9 +38,7 @@ def forgotten(replay_id: str) -> CatalogError:
     )
 
 
-def check_forgotten(
-    workspace: Workspace, spec: ReplaySpec, pattern: str, chunks: Sequence[Chunk], targets: Sequence[StreamState]
-) -> None:
+def check_forgotten(workspace: Workspace, pattern: str, chosen: Chosen, targets: Sequence[StreamState]) -> None:
     """Raises CatalogError if a target has, among the messages that are looked at, one of this selection that was
     published by a replay which the catalog does not know, under the subjects that this one publishes to."""
     # It imports pyarrow, 0.1 s: commands that only list replays do without.
@@ -55,25 +54,21 @@ def check_forgotten(
                 known[replay_id] = find(workspace, replay_id) is not None or workspace.catalog.replays.was_deleted(
                     replay_id
                 )
-            if not known[replay_id] and _is_selected(spec, chunks, block, replay_id):
+            if not known[replay_id] and _is_selected(workspace, chosen, block, replay_id):
                 raise forgotten(replay_id)
 
 
-def _is_selected(spec: ReplaySpec, chunks: Sequence[Chunk], block: bytes, replay_id: str) -> bool:
+def _is_selected(workspace: Workspace, chosen: Chosen, block: bytes, replay_id: str) -> bool:
     """True if a chunk of the selection has the message that was published with this header block."""
     import pyarrow as pa
 
     from nats3_dagster.replay.messages.headers import replayed_sequences
 
-    within = spec.selection.sequences
+    within = chosen.selection.sequences
     for token, numbers in replayed_sequences(pa.array([block], pa.binary()), replay_id):
         seq = int(numbers[0])
-        if within is not None and not within.first <= seq <= within.last:
-            continue
-        for chunk in chunks:
-            covers = chunk.meta.covers
-            if chunk.meta.incarnation.token == token and covers.first <= seq <= covers.last:
-                return True
+        if (within is None or within.first <= seq <= within.last) and chosen.has(workspace, token, seq):
+            return True
     return False
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.selected.extent import SelectedPart
+from nats3_dagster.archive.selected.chosen import Chosen
 from nats3_dagster.errors import TargetError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import ReplaySpec, StreamState
@@ -45,27 +45,26 @@ def load_of(
     workspace: Workspace,
     spec: ReplaySpec,
     transform: Transform,
-    parts: Sequence[SelectedPart],
+    chosen: Chosen,
     targets: Sequence[StreamState],
     max_payload: int,
     *,
     with_ids: bool,
 ) -> Load:
-    """Returns the load of these parts of chunks. Sizes are exact where they may exceed a limit of the server
+    """Returns the load of these chunks. Sizes are exact where they may exceed a limit of the server
     (`max_payload`, bytes) or of a target. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
     limits = (t.config.get("max_msg_size", -1) for t in targets)
     limit = min([max_payload, *(size for size in limits if size >= 0)])
-    measured = sizes(workspace, spec, transform, [p.chunk for p in parts], limit, with_ids=with_ids)
+    measured = sizes(workspace, spec, transform, chosen, limit, with_ids=with_ids)
     counts: Counter[str] = Counter()
-    for part in parts:
-        for subject, count in (part.chunk.meta.subjects or {}).items():
-            counts[transform(subject) or ""] += count
+    for subject, count in chosen.subjects.items():
+        counts[transform(subject) or ""] += count
     del counts[""]
-    exact = all(part.is_exact and part.is_whole for part in parts)
+    extent = chosen.extent
     return Load(
-        sum(p.messages for p in parts),
-        sum(p.payload_bytes for p in parts),
-        exact and len(targets) == 1,
+        extent.messages,
+        extent.payload_bytes,
+        extent.is_size_exact and len(targets) == 1,
         max(counts.values(), default=None),
         measured.block,
         measured.message,

@@ -13,7 +13,7 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, ChunkResult, Incarnation, ReplaySpec, ReplayTarget, Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.catalog import chunk
+from nats3_dagster_tests.support.catalog import chunk, ids
 
 
 def archive(settings: Settings, bucket: str, name: str = "events", stream: str = "EV", **more: object) -> None:
@@ -86,7 +86,7 @@ def replayed(settings: Settings, selection: Selection, cut: int = 0) -> str:
         )
         replay_id = f"{time.time_ns():016x}"
         target = ReplayTarget(Incarnation("BACK", 1), 1)
-        replays.begin(replay_id, found, ReplaySpec("events", "back.>", selection), [target], chunks)
+        replays.begin(replay_id, found, ReplaySpec("events", "back.>", selection), [target], ids(chunks))
         attempt = replays.start_attempt(replay_id)
         results = [ChunkResult(c.id, c.meta.messages, c.meta.messages, 0, 0) for c in chunks]
         if cut:

@@ -14,3 +14,16 @@ select c.archive_id, c.incarnation_id, i.stream, i.created_ns, c.start_seq, c.fr
        c.superseded_or_ttl, c.damaged, c.undelivered, c.restored_ns, c.unknown_after
 from nats3.coverage c
 join nats3.incarnation i on i.id = c.incarnation_id;
+
+-- The live chunks of one incarnation in these hours, with a message of `[from_ns, end_ns)`, and with a sequence from
+-- from_seq to to_seq; null for no bound. Postgres plans it as a part of the query that it stands in.
+create function nats3.chosen(archive bigint, incarnation bigint, of_hours text[], from_ns bigint, end_ns bigint,
+                             from_seq bigint, to_seq bigint) returns setof nats3.chunk
+    language sql stable
+    begin atomic
+        select n.* from nats3.chunk n
+        where n.archive_id = archive and n.incarnation_id = incarnation and n.deleted_at is null
+          and (of_hours is null or n.hour = any(of_hours))
+          and (from_ns is null or int8range(n.first_ns, n.last_ns, '[]') && int8range(from_ns, end_ns))
+          and (from_seq is null or n.seqs && int8range(from_seq, to_seq, '[]'));
+    end;
