@@ -53,9 +53,20 @@ class _HourRow(NamedTuple):
     lossy: list[int]
 
     def of(self, incarnation: Incarnation) -> HourOfChunks:
-        named = self._asdict()
-        covers = SeqRange(named.pop("first_seq"), named.pop("last_seq"))
-        return HourOfChunks(**named | {"incarnation": incarnation, "covers": covers, "lossy": tuple(self.lossy)})
+        return HourOfChunks(
+            incarnation,
+            self.hour,
+            self.is_cut,
+            self.chunks,
+            self.messages,
+            self.payload_bytes,
+            self.largest_bytes,
+            self.uncounted,
+            SeqRange(self.first_seq, self.last_seq),
+            self.first_ns,
+            self.last_ns,
+            tuple(self.lossy),
+        )
 
 
 class _SubjectRow(NamedTuple):
