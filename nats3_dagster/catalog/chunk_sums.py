@@ -25,6 +25,8 @@ class HourOfChunks:
     is_cut: bool
     chunks: int
     messages: int
+    # Sequences that they cover and have no message of.
+    absent: int
     # Subjects, header blocks and payloads of all of them; header block and payload of the largest message.
     payload_bytes: int
     largest_bytes: int
@@ -43,6 +45,7 @@ class _HourRow(NamedTuple):
     is_cut: bool
     chunks: int
     messages: int
+    absent: int
     payload_bytes: int
     largest_bytes: int
     uncounted: int
@@ -59,6 +62,7 @@ class _HourRow(NamedTuple):
             self.is_cut,
             self.chunks,
             self.messages,
+            self.absent,
             self.payload_bytes,
             self.largest_bytes,
             self.uncounted,

@@ -7,14 +7,13 @@ losses change.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from nats3_dagster.catalog.archives import lock_archive
 from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict
-from nats3_dagster.model import Archive, HourPart, Incarnation, Seal
+from nats3_dagster.model import Archive, HourPart, Incarnation, Seal, SealedHour
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,16 +24,6 @@ class UnsealedRow:
     chunks: int
     losses: int
     number: int
-
-
-class SealedHour(NamedTuple):
-    """An hour that is as it was sealed."""
-
-    hour: str
-    # Id of its newest seal.
-    id: int
-    # Whether it is without a message.
-    is_empty: bool
 
 
 class Seals:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
-from nats3_dagster.catalog.seals import SealedHour
 from nats3_dagster.defs.cursor import ArchiveCursor
 from nats3_dagster.defs.dagster_partitions import Exports, forget, newest_of
 from nats3_dagster.defs.events import Replayed, export_event, hour_event, replayed, seal_event
@@ -15,7 +14,7 @@ from nats3_dagster.defs.keys import Naming
 from nats3_dagster.errors import Nats3Error, OperatorError, StreamChanged, UnknownStream
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import FIRST_HOUR
-from nats3_dagster.model import Archive, Replay, Seal
+from nats3_dagster.model import Archive, Replay, Seal, SealedHour
 from nats3_dagster.model.export import Export
 from nats3_dagster.replay.status import replayed_hours
 from nats3_dagster.workspace import Workspace

@@ -15,6 +15,7 @@ from nats3_dagster.model.archive import (
     FormerFilter,
     HourSummary,
     Seal,
+    SealedHour,
 )
 from nats3_dagster.model.archive_spec import ArchiveSpec, Declaration, Mode
 from nats3_dagster.model.chunk import (
@@ -113,6 +114,7 @@ __all__ = [
     "ReplayState",
     "ReplayTarget",
     "Seal",
+    "SealedHour",
     "Selection",
     "SeqRange",
     "StreamState",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from nats3_dagster.model.archive_spec import ArchiveSpec
@@ -157,6 +158,16 @@ class HourSummary:
     revision: int
     # Those of the absent sequences that were lost, by reason; a reason without any is left out.
     lost: Mapping[Reason, int] = field(default_factory=dict[Reason, int])
+
+
+class SealedHour(NamedTuple):
+    """An hour that is as it was sealed."""
+
+    hour: str
+    # Id of its newest seal.
+    id: int
+    # Whether it is without a message.
+    is_empty: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from nats3_dagster.catalog.chunk_sums import HourOfChunks
 from nats3_dagster.chunks import SCHEMA
-from nats3_dagster.model import Chunk, ChunkMeta, Selection, SeqRange
+from nats3_dagster.model import Chunk, Selection, SeqRange
 
 _SEQ: Final = pa.schema([SCHEMA.field("seq")])
 # The columns whose smallest and largest value the catalog has of a chunk, `seq` only where no sequence is absent.
@@ -27,36 +28,24 @@ def sequences_of(chunk: Chunk, columns: Sequence[str], selection: Selection) -> 
     return pa.record_batch([np.arange(seqs.first, seqs.last + 1)], schema=_SEQ)
 
 
-def extremes_of(
-    chunks: Iterable[Chunk], columns: Sequence[str], selection: Selection
-) -> tuple[pa.RecordBatch | None, list[Chunk]]:
-    """Two rows of these columns, with the smallest and the largest value of each in the chunks whose values the catalog
-    knows; None without such a chunk. And the other chunks. Two values of one row need not be of one message."""
-    known, others = list[ChunkMeta](), list[Chunk]()
-    is_bounded, with_seq = _BOUNDED.issuperset(columns), "seq" in columns
-    for chunk in chunks:
-        if is_bounded and not (with_seq and chunk.meta.absent) and _is_whole(chunk, selection):
-            known.append(chunk.meta)
-        else:
-            others.append(chunk)
-    if not known:
-        return None, others
-    times = min(meta.first_ns for meta in known), max(meta.last_ns for meta in known)
+def knows_extremes(of: HourOfChunks, columns: Sequence[str]) -> bool:
+    """True if the catalog has the smallest and the largest value of each of these columns in the chunks."""
+    return not of.is_cut and _BOUNDED.issuperset(columns) and not ("seq" in columns and of.absent)
+
+
+def extremes_of(hours: Iterable[HourOfChunks], columns: Sequence[str]) -> pa.RecordBatch:
+    """Two rows of these columns, with the smallest and the largest value of each in these chunks, one at least. Two
+    values of one row need not be of one message."""
+    hours = tuple(hours)
+    times = min(one.first_ns for one in hours), max(one.last_ns for one in hours)
     values = {
-        "seq": (min(meta.covers.first for meta in known), max(meta.covers.last for meta in known)),
+        "seq": (min(one.covers.first for one in hours), max(one.covers.last for one in hours)),
         "time": (times[0] // 1000, times[1] // 1000),
         "time_ns": times,
     }
     fields = [SCHEMA.field(name) for name in columns]
     arrays = [pa.array(values[field.name], pa.int64()).view(field.type) for field in fields]
-    return pa.record_batch(arrays, schema=pa.schema(fields)), others
-
-
-def _is_whole(chunk: Chunk, selection: Selection) -> bool:
-    """True if every message of the chunk is selected."""
-    covers, within = chunk.meta.covers, selection.sequences
-    in_sequence = within is None or (within.first <= covers.first and covers.last <= within.last)
-    return in_sequence and not selection.subjects and _is_in_time(chunk, selection)
+    return pa.record_batch(arrays, schema=pa.schema(fields))
 
 
 def _is_in_time(chunk: Chunk, selection: Selection) -> bool:

@@ -6,9 +6,9 @@ filter may take make it fail, unless it may go over gaps.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from threading import Lock
 from typing import Any, Final
 
@@ -18,14 +18,15 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from nats3_dagster.archive.selected.groups import read_groups
-from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, with_subjects
+from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, whole_hours, with_subjects
 from nats3_dagster.archive.stored.ranged import RangedChunk
+from nats3_dagster.catalog.chunk_sums import HourOfChunks
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS
-from nats3_dagster.model import Archive, Chunk, Selection, SeqRange
+from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
 from nats3_dagster.model.messages import selected
-from nats3_dagster.query.known import extremes_of, sequences_of
+from nats3_dagster.query.known import extremes_of, knows_extremes, sequences_of
 from nats3_dagster.subjects import readable
 from nats3_dagster.workspace import Workspace
 
@@ -37,6 +38,8 @@ _OF_GROUP = {"seq", "time", "time_ns"}
 # Above this many subjects a chunk is pruned by its smallest and largest subject.
 _MOST_SUBJECTS = 64
 _CLOCKS_NS = CLOCKS_S * SECOND_NS
+# Hour, incarnation, and stored columns of some of their messages.
+_Part = tuple[str, Incarnation, pa.RecordBatch]
 
 
 @dataclass(slots=True)
@@ -94,9 +97,11 @@ class ArchiveDataset(ds.Dataset):
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
     ) -> "_Scan":
         """A scan of these columns, in this order, of the messages for which the filter is true."""
+        names = COLUMNS.names if columns is None else columns
         try:
-            chunks = self._pruned(filter)
-            return _Scan(COLUMNS.names if columns is None else columns, filter, self, chunks)
+            if self._extremes and filter is None and self._selection.takes_all_subjects:
+                return _Scan(names, filter, self, *self._known_and_others(_stored_of(names)))
+            return _Scan(names, filter, self, (), self._pruned(filter))
         except Exception as error:
             self.failure = error
             raise
@@ -129,6 +134,21 @@ class ArchiveDataset(ds.Dataset):
         guarantees = [(at, one) for at, chunk in enumerate(chunks) for one in self._of_chunk(chunk, by_subject)]
         possible = {guarantees[at][0] for at in _possible(filter, [one for _, one in guarantees])}
         return [chunks[at] for at in sorted(possible)]
+
+    def _known_and_others(self, stored: Sequence[str]) -> tuple[list[HourOfChunks], list[Chunk]]:
+        """The hours where the catalog knows the smallest and the largest value of each of these columns, and the
+        chunks of the others. Raises OperatorError if messages were lost, unless the scan may go over gaps."""
+        if self._over_gaps:
+            hours, lost = self._workspace.catalog.chunk_sums.hours(self._archive, self._selection), []
+        else:
+            hours, lost = whole_hours(self._workspace, self._archive, self._selection)
+        if lost:
+            raise OperatorError(*lost_of_selection(self._archive, lost))
+        self._scanned.add(selected=sum(one.chunks for one in hours))
+        asked = {one.hour for one in hours if not knows_extremes(one, stored)}
+        others = replace(self._selection, hours=tuple(sorted(asked)))
+        chunks = chunks_of(self._workspace, self._archive, others) if asked else ()
+        return [one for one in hours if one.hour not in asked], list(chunks)
 
     def _of_chunk(self, chunk: Chunk, by_subject: bool) -> list[pc.Expression]:
         """Returns expressions; each selected message of the chunk matches one."""
@@ -165,21 +185,30 @@ class ArchiveDataset(ds.Dataset):
         return in_range
 
     def batches(
-        self, chunks: Sequence[Chunk], columns: Sequence[str], filter: pc.Expression | None
+        self,
+        hours: Sequence[HourOfChunks],
+        chunks: Sequence[Chunk],
+        columns: Sequence[str],
+        filter: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
-        """The messages, one batch for each row group that has any."""
+        """The smallest and largest values of the hours, and the messages of the chunks: one batch for each row group
+        that has any."""
         try:
-            yield from self._batches(chunks, columns, filter)
+            yield from self._batches(hours, chunks, columns, filter)
         except Exception as error:
             self.failure = error
             raise
 
     def _batches(
-        self, chunks: Sequence[Chunk], columns: Sequence[str], filter: pc.Expression | None
+        self,
+        hours: Sequence[HourOfChunks],
+        chunks: Sequence[Chunk],
+        columns: Sequence[str],
+        filter: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
         names = _names(filter)
         needed = {*columns, *names, *(["subject", "subject_bytes"] if self._selection.subjects else [])}
-        stored = [name for name in SCHEMA.names if name in needed] or ["seq"]
+        stored = _stored_of(needed)
         subjects: dict[str, bool] = {}
 
         def wanted(one: RangedChunk) -> Sequence[int]:
@@ -189,13 +218,10 @@ class ArchiveDataset(ds.Dataset):
                 return range(len(groups))
             return _possible(filter, [_bounds(g.first_seq, g.last_seq, g.first_ns, g.last_ns) for g in groups])
 
-        if self._extremes and filter is None:
-            messages = self._extremes_of(chunks, stored, wanted, needed)
-        else:
-            messages = self._messages(chunks, stored, wanted)
-        for chunk, batch in messages:
+        found = chain(_extremes(hours, stored, needed), self._messages(chunks, stored, wanted))
+        for hour, incarnation, batch in found:
             rows = selected(batch, self._selection.subjects, subjects)
-            constants = {"hour": chunk.meta.hour, "incarnation": chunk.meta.incarnation.token}
+            constants = {"hour": hour, "incarnation": incarnation.token}
             for name in _OF_CHUNK:
                 if name in needed:
                     rows = rows.append_column(COLUMNS.field(name), pa.repeat(constants[name], len(rows)))
@@ -206,34 +232,15 @@ class ArchiveDataset(ds.Dataset):
 
     def _messages(
         self, chunks: Sequence[Chunk], stored: Sequence[str], wanted: Callable[[RangedChunk], Sequence[int]]
-    ) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
+    ) -> Iterator[_Part]:
         """The stored columns of the chunks. No object is read for what the catalog knows."""
         answers = ((chunk, sequences_of(chunk, stored, self._selection)) for chunk in chunks)
         for is_known, run in groupby(answers, lambda answer: answer[1] is not None):
             if is_known:
-                yield from ((chunk, batch) for chunk, batch in run if batch is not None)
+                yield from ((*_of(chunk), batch) for chunk, batch in run if batch is not None)
             else:
-                yield from self._stored((chunk for chunk, _ in run), stored, wanted)
-
-    def _extremes_of(
-        self,
-        chunks: Sequence[Chunk],
-        stored: Sequence[str],
-        wanted: Callable[[RangedChunk], Sequence[int]],
-        needed: Collection[str],
-    ) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
-        """The same, or only the smallest and largest values of chunks of one hour and incarnation together, and of all
-        chunks where these two columns are not `needed`."""
-        others = list[Chunk]()
-        for _, run in groupby(
-            chunks, lambda chunk: [getattr(chunk.meta, name) for name in _OF_CHUNK if name in needed]
-        ):
-            alike = [*run]
-            batch, unknown = extremes_of(alike, stored, self._selection)
-            others += unknown
-            if batch is not None:
-                yield alike[0], batch
-        yield from self._stored(others, stored, wanted)
+                read = self._stored((chunk for chunk, _ in run), stored, wanted)
+                yield from ((*_of(chunk), batch) for chunk, batch in read)
 
     def _stored(
         self, chunks: Iterable[Chunk], stored: Sequence[str], wanted: Callable[[RangedChunk], Sequence[int]]
@@ -254,17 +261,39 @@ class _Scan:
     """The interface that DuckDB takes for a scanner of pyarrow."""
 
     def __init__(
-        self, columns: Sequence[str], filter: pc.Expression | None, table: ArchiveDataset, chunks: Sequence[Chunk]
+        self,
+        columns: Sequence[str],
+        filter: pc.Expression | None,
+        table: ArchiveDataset,
+        hours: Sequence[HourOfChunks],
+        chunks: Sequence[Chunk],
     ) -> None:
-        self._columns, self._filter, self._table, self._chunks = list(columns), filter, table, chunks
+        self._columns, self._filter, self._table = list(columns), filter, table
+        self._hours, self._chunks = hours, chunks
 
     @property
     def projected_schema(self) -> pa.Schema:
         return _schema(self._columns)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        batches = self._table.batches(self._chunks, self._columns, self._filter)
+        batches = self._table.batches(self._hours, self._chunks, self._columns, self._filter)
         return pa.RecordBatchReader.from_batches(self.projected_schema, batches)
+
+
+def _of(chunk: Chunk) -> tuple[str, Incarnation]:
+    return chunk.meta.hour, chunk.meta.incarnation
+
+
+def _extremes(hours: Sequence[HourOfChunks], stored: Sequence[str], needed: Collection[str]) -> Iterator[_Part]:
+    """The smallest and largest values of the hours: of each apart where the hour or the incarnation is needed."""
+    for _, run in groupby(hours, lambda one: [getattr(one, name) for name in _OF_CHUNK if name in needed]):
+        alike = [*run]
+        yield alike[0].hour, alike[0].incarnation, extremes_of(alike, stored)
+
+
+def _stored_of(names: Collection[str]) -> list[str]:
+    """The stored ones of these columns; the cheapest one where none is."""
+    return [name for name in SCHEMA.names if name in names] or ["seq"]
 
 
 def _schema(columns: Sequence[str]) -> pa.Schema:

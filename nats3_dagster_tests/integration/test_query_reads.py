@@ -233,7 +233,7 @@ def test_a_chunk_that_retention_removes_meanwhile_is_said(
     scan = table.scanner(["data"])
     s3_client.delete_object(Bucket=bucket, Key=chunk.meta.key)
     with pytest.raises(ObjectMissing, match=chunk.meta.key):
-        list(table.batches([chunk], ["data"], None))
+        list(table.batches([], [chunk], ["data"], None))
     workspace.catalog.chunks.retire(wide, [chunk.id])
     with pytest.raises(Conflict) as error:
         scan.to_reader().read_all()

@@ -43,7 +43,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class Extent:
-    """What a selection takes of chunks, added up: parts are added in the order of the stream."""
+    """The sums of the parts of chunks: they are added in the order of the stream."""
 
     selection: Selection
     chunks: int = 0

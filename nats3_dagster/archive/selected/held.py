@@ -11,7 +11,7 @@ from nats3_dagster.model import Chunk, Incarnation, SeqRange
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Of the chunks in the hours, times and sequences of a selection, whatever their subjects."""
+    """Facts about the chunks in the hours, times and sequences of a selection, whatever their subjects."""
 
     # For each chunk, or all of an hour: incarnation, hour, first and last sequence. In the order of the stream.
     spans: Sequence[tuple[Incarnation, str, SeqRange]] = ()

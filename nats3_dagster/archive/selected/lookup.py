@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from nats3_dagster.archive.selected.boundary_gaps import expired, times_of, uncaptured, without_chunks
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.source.restored import archived_stream
+from nats3_dagster.catalog.chunk_sums import HourOfChunks
 from nats3_dagster.catalog.subjects import Probe
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped, listed_ranges
@@ -54,6 +55,18 @@ def whole_chunks(
         lost = uncovered(workspace, archive, selection, Held.of_chunks(chunks), up_to_now=up_to_now)
         if workspace.catalog.hours.revision(archive) == revision:
             return chunks, lost
+
+
+def whole_hours(
+    workspace: Workspace, archive: Archive, selection: Selection
+) -> tuple[tuple[HourOfChunks, ...], list[SeqRange]]:
+    """The same with the sums of the chunks by hour, and `up_to_now`."""
+    while True:
+        revision = workspace.catalog.hours.revision(archive)
+        hours = workspace.catalog.chunk_sums.hours(archive, selection)
+        lost = uncovered(workspace, archive, selection, Held.of_hours(hours), up_to_now=True)
+        if workspace.catalog.hours.revision(archive) == revision:
+            return hours, lost
 
 
 def uncovered(

@@ -2,6 +2,7 @@
 -- The live chunks of one incarnation that meet all conditions given, added up by hour, and apart from them those that the
 -- times or the sequences cut; in the order of the stream. `lossy`: the chunks with absent sequences for one of these reasons.
 select c.hour, c.is_cut, count(*) as chunks, sum(c.messages)::bigint as messages,
+       sum(c.absent)::bigint as absent,
        sum(c.payload_bytes)::bigint as payload_bytes, max(c.largest_bytes) as largest_bytes,
        count(*) filter (where c.subjects is null) as uncounted, min(lower(c.seqs)) as first_seq,
        max(upper(c.seqs)) - 1 as last_seq, min(c.first_ns) as first_ns, max(c.last_ns) as last_ns,

@@ -62,7 +62,7 @@ def sizes(
 
 
 def _most(largest: int, stream: str) -> Sizes:
-    """The most that a message of so many bytes takes, and its header block."""
+    """The most that a message takes whose header block and payload have `largest` bytes, and its header block."""
     bound = block_bound(min(largest, MAX_BLOCK), stream)
     return Sizes(bound, largest + bound - min(largest, MAX_BLOCK))
 

@@ -53,7 +53,7 @@ class ReplayPlan:
 
     @property
     def extent(self) -> Extent:
-        """What it takes of the chunks."""
+        """The sums of the chunks."""
         return self.chosen.extent
 
     @property
