@@ -6,9 +6,10 @@ task of an earlier attempt still does (the fence).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from nats3_dagster.archive.selected.chosen import pages_of
 from nats3_dagster.archive.selected.extent import parts_of
-from nats3_dagster.archive.selected.lookup import chunks_of
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
 from nats3_dagster.fault_points import fault_point
@@ -50,9 +51,9 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
         chunks = replay_chunks.pending(replay_id)
         _check_objects(workspace, replay_id, chunks)
     pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
-    left = [chunk for chunk in chunks_of(workspace, archive, selection) if chunk.id in pending]
-    left += [chunk for chunk in chunks if chunk.merged_into]
-    messages = sum(part.messages for part in parts_of(workspace, left, selection))
+    merged = [chunk for chunk in chunks if chunk.merged_into]
+    pages = ([chunk for chunk in page if chunk.id in pending] for page in pages_of(workspace, archive, selection))
+    messages = sum(part.messages for page in chain([merged], pages) for part in parts_of(workspace, page, selection))
     job = ReplayJob(
         replay_id,
         number,

@@ -43,7 +43,7 @@ class Chosen:
         if self.chunks is not None:
             yield self.chunks
             return
-        for page in _pages(workspace, self.archive, self.selection):
+        for page in pages_of(workspace, self.archive, self.selection):
             yield with_subjects(workspace, page, self.selection)
 
     def has(self, workspace: Workspace, token: str, seq: int) -> bool:
@@ -95,11 +95,25 @@ def chosen_of(workspace: Workspace, archive: Archive, selection: Selection, chun
     return _added_up(workspace, archive, selection, [chunks], removed=notes, chunks=chunks)
 
 
+def pages_of(workspace: Workspace, archive: Archive, selection: Selection) -> Iterator[tuple[Chunk, ...]]:
+    """The live chunks in the hours, times and sequences of the selection, PAGE at a time: as `lookup.chunks_of` has
+    them."""
+    return workspace.catalog.chunks.pages(
+        archive,
+        PAGE,
+        hours=selection.hours or None,
+        time_range=selection.times,
+        seqs=selection.sequences,
+        with_subjects=True,
+        with_minutes=selection.times is not None,
+    )
+
+
 def _chosen(workspace: Workspace, archive: Archive, selection: Selection, hours: Sequence[HourOfChunks]) -> Chosen:
     notes = _removed(workspace, archive, selection)
     if selection.takes_all_subjects:
         return _summed(workspace, archive, selection, hours, notes)
-    pages = (with_subjects(workspace, page, selection) for page in _pages(workspace, archive, selection))
+    pages = (with_subjects(workspace, page, selection) for page in pages_of(workspace, archive, selection))
     return _added_up(workspace, archive, selection, pages, removed=notes)
 
 
@@ -149,18 +163,6 @@ def _added_up(
             for subject, count in (chunk.meta.subjects or {}).items():
                 subjects[subject] = subjects.get(subject, 0) + count
     return Chosen(archive, selection, extent, ids, subjects, newest, removed, chunks)
-
-
-def _pages(workspace: Workspace, archive: Archive, selection: Selection) -> Iterator[tuple[Chunk, ...]]:
-    return workspace.catalog.chunks.pages(
-        archive,
-        PAGE,
-        hours=selection.hours or None,
-        time_range=selection.times,
-        seqs=selection.sequences,
-        with_subjects=True,
-        with_minutes=selection.times is not None,
-    )
 
 
 def _removed(workspace: Workspace, archive: Archive, selection: Selection) -> tuple[str, ...]:
