@@ -7,7 +7,7 @@ planned.
 
 import json
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -21,7 +21,7 @@ from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.durables import keep_deliveries
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow, ArchiveVersionRow
+from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, OperatorError, Unknown
 from nats3_dagster.model import (
@@ -127,7 +127,12 @@ class Archives:
     def versions(self) -> tuple[ArchiveVersion, ...]:
         """How far each has changed that is not deleted, oldest archive first."""
         with self._session.reading() as sql:
-            return tuple(row.version() for row in sql.rows(ArchiveVersionRow, "archive_versions"))
+            return tuple(sql.rows(ArchiveVersion, "archive_versions"))
+
+    def of(self, archive_ids: Collection[int]) -> tuple[Archive, ...]:
+        """Those of them that are not deleted."""
+        with self._session.reading() as sql:
+            return tuple(row.archive() for row in sql.rows(ArchiveRow, "archives_of", archives=[*archive_ids]))
 
     def deleted_names(self) -> tuple[set[str], set[str]]:
         """The names and the streams of deleted archives, also those that an archive has again."""

@@ -14,7 +14,6 @@ from nats3_dagster.model import (
     Archive,
     ArchiveSpec,
     ArchiveTotals,
-    ArchiveVersion,
     Chunk,
     ChunkMeta,
     Coverage,
@@ -118,18 +117,6 @@ class ArchiveTotalsRow(ArchiveRow):
 
     def totals(self) -> ArchiveTotals:
         return record(ArchiveTotals, self, archive=self.archive())
-
-
-@dataclass(slots=True, kw_only=True)
-class ArchiveVersionRow(ArchiveRow):
-    """A row of nats3.archive with how far its seals, replays and exports have changed: units as in ArchiveVersion."""
-
-    seals: int
-    replays: int
-    exports: int
-
-    def version(self) -> ArchiveVersion:
-        return ArchiveVersion(self.archive(), self.revision, self.seals, self.replays, self.exports)
 
 
 @dataclass(slots=True, kw_only=True)

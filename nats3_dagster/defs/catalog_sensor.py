@@ -95,7 +95,7 @@ def resync(settings: Settings, on_progress: OnReport = lambda done, total: None)
                 on_progress(done + n, done + len(found.events))
             reported.update(event.asset_key for event in found.events)
             wiped += found.wiped
-        names = {version.archive.name for version in workspace.catalog.archives.versions()}
+        names = {version.name for version in workspace.catalog.archives.versions()}
     names |= {key.path[0] for key in wiped if key.path[0] != PROJECT.stream_key("").path[0]}
     return [_resynced(name, reported, wiped) for name in sorted(names)]
 

@@ -12,7 +12,7 @@ from dagster import AssetCheckEvaluation, AssetKey, AssetRecordsFilter, DagsterE
 
 from nats3_dagster.defs.keys import CHECKS, Naming
 from nats3_dagster.defs.marks import marks_of
-from nats3_dagster.model import Archive
+from nats3_dagster.model import Archive, ArchiveVersion
 from nats3_dagster.model.export import Export
 from nats3_dagster.workspace import Workspace
 
@@ -126,10 +126,10 @@ class Exports:
             live.setdefault(export.archive_id, []).append(export)
         return cls(naming, live)
 
-    def of(self, archive: Archive) -> Sequence[Export]:
+    def of(self, archive: Archive | ArchiveVersion) -> Sequence[Export]:
         return self.live.get(archive.id, ())
 
-    def keys(self, archive: Archive) -> list[AssetKey]:
+    def keys(self, archive: Archive | ArchiveVersion) -> list[AssetKey]:
         return [self.naming.export_key(archive.name, export.name) for export in self.of(archive)]
 
 

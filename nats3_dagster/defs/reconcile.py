@@ -38,7 +38,7 @@ def reconcile(
     are compared, and one that was heard and is not chosen any more is wiped. Raises CatalogError."""
     kept = _read(workspace, naming, heard, chosen)
     versions, exports = kept.versions, kept.exports
-    current = {key for v in versions for key in (*naming.keys_of(v.archive.name), *exports.keys(v.archive))}
+    current = {key for v in versions for key in (*naming.keys_of(v.name), *exports.keys(v))}
     newest = newest_events(instance, {*kept.former, *current})
     fault_point("tick.events_read")
     wiped = [key for key in kept.former if key in newest]
@@ -49,14 +49,15 @@ def reconcile(
     found = Reconciled(wiped=wiped)
     instance.wipe_assets(wiped)
     hour = hour_of(ask_clocks(workspace).earliest_ns)
-    now = {v.archive: _now(v, hour, newest, naming, exports) for v in versions}
-    moved = [archive for archive in now if now[archive] != heard.get(archive.id)]
+    now = {v.id: _now(v, hour, newest, naming, exports) for v in versions}
+    changed = [number for number in now if now[number] != heard.get(number)]
+    moved = workspace.catalog.archives.of(changed) if changed else ()
     tick = Tick(instance, workspace, naming, moved, found, exports, newest)
-    found.heard = {archive.id: heard[archive.id] for archive in now if archive.id in heard}
+    found.heard = {number: heard[number] for number in now if number in heard}
     # In any order: none waits for ever after one that always changes.
     for archive in random.sample(moved, len(moved)):
         try:
-            after = tick.compare(archive, heard.get(archive.id), now[archive])
+            after = tick.compare(archive, heard.get(archive.id), now[archive.id])
         except Nats3Error as error:
             live = workspace.catalog.archives.find(archive.name)
             # One that is deleted while it is compared is wiped by the next call.
@@ -74,8 +75,8 @@ def _now(
     version: ArchiveVersion, hour: str, newest: Mapping[AssetKey, int], naming: Naming, exports: Exports
 ) -> ArchiveCursor:
     """Returns the position of the archive when Dagster has all of it; `hour` is the open one."""
-    chunks, sealed, replay = (newest.get(key, 0) for key in naming.keys_of(version.archive.name))
-    export_event = max((newest.get(key, 0) for key in exports.keys(version.archive)), default=0)
+    chunks, sealed, replay = (newest.get(key, 0) for key in naming.keys_of(version.name))
+    export_event = max((newest.get(key, 0) for key in exports.keys(version)), default=0)
     return ArchiveCursor(
         version.revision, version.seals, version.replays, version.exports, hour, chunks, sealed, replay, export_event
     )
@@ -103,14 +104,14 @@ def _read(
     every = workspace.catalog.archives.versions()
     fault_point("tick.versions_read")
     exports = Exports.read(workspace, naming)
-    versions = [v for v in every if chosen is None or v.archive.name in chosen]
+    versions = [v for v in every if chosen is None or v.name in chosen]
     # Another code location may have the others under the same prefix: what was never heard here is not wiped here.
-    left_out = [v.archive for v in every if v not in versions and v.archive.id in heard] if chosen is not None else []
-    live = {key for v in every for key in (*naming.keys_of(v.archive.name), *exports.keys(v.archive))}
-    live |= {naming.stream_key(v.archive.spec.stream) for v in every} | table_keys(naming, live_tables(workspace))
+    left_out = [v for v in every if v not in versions and v.id in heard] if chosen is not None else []
+    live = {key for v in every for key in (*naming.keys_of(v.name), *exports.keys(v))}
+    live |= {naming.stream_key(v.stream) for v in every} | table_keys(naming, live_tables(workspace))
     keys = [*(key for name in sorted(names) for key in naming.keys_of(name)), *map(naming.stream_key, sorted(streams))]
     # Nothing says which archives had a table.
-    keys += [naming.table_key(name) for name in sorted({*names, *(v.archive.name for v in versions)})]
+    keys += [naming.table_key(name) for name in sorted({*names, *(v.name for v in versions)})]
     former = [key for key in (*keys, *exports_gone) if key not in live]
     former += [
         key

@@ -66,11 +66,12 @@ class Archive:
         return filters_of(self.spec.subjects, self.former_filters, incarnation, seqs)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveVersion:
+class ArchiveVersion(NamedTuple):
     """How far an archive has changed. Its numbers only go up; while they stand still, so does what it has."""
 
-    archive: Archive
+    id: int
+    name: str
+    stream: str
     # Changes of its chunks and gaps.
     revision: int
     # The id of its newest seal; 0 without one.

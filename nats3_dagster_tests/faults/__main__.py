@@ -1,7 +1,8 @@
 """`python -m nats3_dagster_tests.faults N=500 SEED=1 ONLY=kill JOBS=4`: play faults, print the table. Is `make faults`.
 
-Each failing seed prints what was found and the command that plays it again. Exit status 1 if one failed. With JOBS the
-seeds are shared by that number of processes, each with servers of its own.
+ONLY chooses faults by how their names begin: `ONLY='kill erase|erasure'` has two beginnings. Each failing seed prints
+what was found and the command that plays it again. Exit status 1 if one failed. With JOBS the seeds are shared by that
+number of processes, each with servers of its own.
 """
 
 import os

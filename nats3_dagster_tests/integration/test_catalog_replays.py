@@ -117,7 +117,7 @@ def test_an_hour_is_whole_when_all_its_chunks_of_that_time_were_published_whole(
 def test_the_numbers_of_an_archive_go_up_with_each_change(catalog, logs, chunks):
     def version():
         found = catalog.archives.versions()
-        assert [v.archive for v in found] == [logs, other]
+        assert [v.id for v in found] == [logs.id, other.id]
         return found[0].revision, found[0].replays
 
     other = catalog.archives.create(spec("another"), state())
@@ -137,7 +137,8 @@ def test_the_numbers_of_an_archive_go_up_with_each_change(catalog, logs, chunks)
     assert version() == (3, 2)
     catalog.archives.delete("another")
     assert catalog.archives.deleted_names() == ({"another"}, {"LOGS"})
-    assert [v.archive for v in catalog.archives.versions()] == [logs]
+    assert [(v.id, v.name, v.stream) for v in catalog.archives.versions()] == [(logs.id, "logs", "LOGS")]
+    assert catalog.archives.of([logs.id, other.id]) == (catalog.archives.get("logs"),)
 
 
 def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):

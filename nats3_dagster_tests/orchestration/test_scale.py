@@ -166,7 +166,7 @@ def test_ticks_and_loads_are_as_fast_beside_a_million_chunks(full: Wire, setting
             (version,) = catalog.archives.versions()
         hour = hour_of(time.time_ns())
         all_of_it = ArchiveCursor(version.revision, version.seals, version.replays, version.exports, hour, 0, 0, 0, 0)
-        heard = {version.archive.id: all_of_it}
+        heard = {version.id: all_of_it}
         daemon = Daemon(instance)
         daemon.cursor = write(heard)
         wall, cpu = measured(daemon.evaluate)

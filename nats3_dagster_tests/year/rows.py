@@ -149,7 +149,7 @@ def _heard(workspace: Workspace) -> str:
     """The cursor of a tick that reported everything: made once, because a tick gets it."""
     hour = hour_of(time.time_ns())
     cursors = {
-        v.archive.id: ArchiveCursor(v.revision, v.seals, v.replays, v.exports, hour, 0, 0, 0, 0)
+        v.id: ArchiveCursor(v.revision, v.seals, v.replays, v.exports, hour, 0, 0, 0, 0)
         for v in workspace.catalog.archives.versions()
     }
     return write(cursors)

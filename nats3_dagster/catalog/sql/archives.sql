@@ -14,6 +14,10 @@ returning *;
 -- The archives that are not deleted, by name.
 select * from nats3.archive where deleted_at is null order by name;
 
+-- name: archives_of(archives)
+-- Those of the archives that are not deleted.
+select * from nats3.archive where id = any(:archives::bigint[]) and deleted_at is null;
+
 -- name: archive(name)
 -- The archive of this name that is not deleted.
 select * from nats3.archive where name = :name and deleted_at is null;
@@ -85,7 +89,7 @@ from nats3.archive a where a.id = :archive and c.archive_id = a.id and c.deleted
 
 -- name: archive_versions()
 -- The archives that are not deleted, by id, with numbers that go up when their seals, replays and exports change.
-select a.*, coalesce(s.id, 0) as seals, coalesce(r.replays, 0) as replays,
+select a.id, a.name, a.stream, a.revision, coalesce(s.id, 0) as seals, coalesce(r.replays, 0) as replays,
        greatest((select max(change) from nats3.export where archive_id = a.id),
                 (select max(change) from nats3.export_hour where archive_id = a.id), 0) as exports
 from nats3.archive a
