@@ -59,12 +59,12 @@ def migrate(url: str) -> None:
 def installed_version(statements: Statements, where: str) -> str | None:
     """The version that the database has, None where there is no schema. Raises CatalogError when it is newer than
     VERSION, or a development version's, and where a catalog's tables have no version."""
-    try:
-        version = statements.value_or_none(str, "schema_version")
-    except (errors.UndefinedTable, errors.InvalidSchemaName):
-        version = None
+    version = _asked_version(statements)
     if version is None and statements.value(bool, "has_tables"):
-        raise no_version(where)
+        # Another process may have made them since the first question: they and their version are one transaction.
+        version = _asked_version(statements)
+        if version is None:
+            raise no_version(where)
     if version is not None and version > VERSION:
         raise CatalogError(
             f"The catalog in {where} has schema {version}, newer than this release's {VERSION}", "Upgrade nats3-dagster"
@@ -74,6 +74,13 @@ def installed_version(statements: Statements, where: str) -> str | None:
             f"The catalog in {where} has schema {version}, which a development version made", Next.MAKE_CATALOG_ANEW()
         )
     return version
+
+
+def _asked_version(statements: Statements) -> str | None:
+    try:
+        return statements.value_or_none(str, "schema_version")
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return None
 
 
 def _upgrade(url: str) -> None:

@@ -13,9 +13,11 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.catalog import Catalog, migrate, schema
+from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.hours import HourRow
 from nats3_dagster.catalog.rows import ArchiveRow, ChunkRow, CoverageRow, StreamRow
 from nats3_dagster.catalog.schema import VERSION
+from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import Mode, Reason, ReplayChunk, ReplayState
 
@@ -117,6 +119,20 @@ def test_processes_that_race_to_migrate_make_it_once(empty_postgres_url):
     racers = [subprocess.Popen([sys.executable, "-c", program, empty_postgres_url]) for _ in range(3)]
     assert [racer.wait(60) for racer in racers] == [0, 0, 0]
     assert _run(empty_postgres_url, "select version_num from nats3.alembic_version") == [(VERSION,)]
+
+
+def test_a_catalog_that_another_process_makes_between_two_questions(empty_postgres_url):
+    class Slow(Statements):
+        """The other process is done once the version was asked for."""
+
+        def value_or_none(self, *asked, **values):
+            try:
+                return super().value_or_none(*asked, **values)
+            finally:
+                migrate(empty_postgres_url)
+
+    with open_connection(empty_postgres_url) as connection:
+        assert schema.installed_version(Slow(connection), "here") == VERSION
 
 
 def test_threads_that_race_to_migrate_make_it_once(empty_postgres_url):
