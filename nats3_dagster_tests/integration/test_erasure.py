@@ -16,7 +16,7 @@ from nats3_dagster.archive.proof import source_check, unlisted
 from nats3_dagster.archive.read.points import by_sequence
 from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import folder
-from nats3_dagster.errors import Held, NotArchived, OperatorError, StoreError
+from nats3_dagster.errors import Held, NotArchived, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.exports import declare
 from nats3_dagster.exports.hour_export import export_hour
 from nats3_dagster.exports.hours import attempt, select_hours
@@ -64,6 +64,27 @@ def everywhere(s3_client: Any, bucket: str) -> set[int]:
 
 def erase(workspace: Workspace, archive: Archive, *ranges: SeqRange) -> erasure.Erased:
     return erasure.erase(workspace, archive, {LIFE: ranges or WANTED}, reason="case 17", chosen_by=["sequences"])
+
+
+def test_another_erasure_is_faster(
+    workspace: Workspace, archive: Archive, bucket: str, s3_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It removes the object before this one has read it. One that is gone without a reason is still an error."""
+    cut, calls = erasure.cut, list[object]()
+
+    def slow(*asked: Any) -> Any:
+        calls.append(asked)
+        if len(calls) == 1:
+            erase(workspace, archive, SeqRange(3, 4))
+        return cut(*asked)
+
+    monkeypatch.setattr(erasure, "cut", slow)
+    assert erase(workspace, archive, SeqRange(6, 7)).messages == 2
+    assert everywhere(s3_client, bucket).isdisjoint({3, 4, 6, 7})
+    check_whole(workspace, archive)
+    s3_client.delete_object(Bucket=bucket, Key=live(workspace, archive)[0].meta.key)
+    with pytest.raises(ObjectMissing):
+        erase(workspace, archive, SeqRange(1, 1))
 
 
 @pytest.mark.parametrize("versions", [False, True])

@@ -140,7 +140,12 @@ def _erase(
     begun, find = workspace.catalog.now(), workspace.catalog.chunks.find
     if find(chunk.id) is None:
         return None
-    rest = cut(workspace, archive, chunk, ranges)
+    try:
+        rest = cut(workspace, archive, chunk, ranges)
+    except ObjectMissing:
+        if find(chunk.id) is None:
+            return None  # another erasure was faster, and removes objects at once
+        raise
     if rest is None:
         return 0
     try:
