@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from nats3_dagster.archive.selected.chosen import pages_of
 from nats3_dagster.archive.selected.extent import parts_of
+from nats3_dagster.archive.selected.lookup import pages_of
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
 from nats3_dagster.fault_points import fault_point

@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 
 from nats3_dagster.archive.selected.extent import Extent, is_cut, parts_of
 from nats3_dagster.archive.selected.held import Held
-from nats3_dagster.archive.selected.lookup import lost_of_selection, uncovered, with_subjects
+from nats3_dagster.archive.selected.lookup import lost_of_selection, of_one_state, pages_of, uncovered, with_subjects
 from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.archive.selected.removed import removed
 from nats3_dagster.catalog.chunk_sums import HourOfChunks
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Archive, Chunk, Incarnation, Selection
+from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
-
-# Chunks that are held at a time: 2.4 KB each.
-PAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +30,6 @@ class Chosen:
     subjects: Mapping[str, int] = field(default_factory=dict[str, int])
     # The incarnation of the last one; None without one.
     newest: Incarnation | None = None
-    # What was taken out of the archive on purpose, as sentences.
-    removed: tuple[str, ...] = ()
     # Themselves, where they are few: those that come first for a reader that follows.
     chunks: tuple[Chunk, ...] | None = None
 
@@ -55,18 +50,17 @@ class Chosen:
 def choose(workspace: Workspace, archive: Archive, selection: Selection, *, over_gaps: bool) -> Chosen:
     """The chunks of the selection. Raises OperatorError if there are none, or unless `over_gaps` if messages between
     them were lost."""
-    while True:
-        # A chunk that is committed between two of the questions would be in one of the answers.
-        revision = workspace.catalog.hours.revision(archive)
+
+    def asked() -> tuple[tuple[HourOfChunks, ...], list[SeqRange], Chosen | None]:
         hours = workspace.catalog.chunk_sums.hours(archive, selection)
         lost = [] if over_gaps or not hours else uncovered(workspace, archive, selection, Held.of_hours(hours))
-        chosen = None if lost or not hours else _chosen(workspace, archive, selection, hours)
-        if workspace.catalog.hours.revision(archive) == revision:
-            break
+        return hours, lost, None if lost or not hours else _chosen(workspace, archive, selection, hours)
+
+    hours, lost, chosen = of_one_state(workspace, archive, asked)
     if lost:
         raise OperatorError(*lost_of_selection(archive, lost))
     if chosen is None:
-        gone = "".join(f". {note}" for note in _removed(workspace, archive, selection))
+        gone = "".join(f". {note}" for note in removed_notes(workspace, archive, selection))
         raise OperatorError(
             f"Archive {archive.name} holds nothing of this selection{gone}", Next.LIST_CHUNKS(archive=archive.name)
         )
@@ -91,39 +85,17 @@ def choose_next(workspace: Workspace, archive: Archive, selection: Selection, *,
 
 def chosen_of(workspace: Workspace, archive: Archive, selection: Selection, chunks: tuple[Chunk, ...]) -> Chosen:
     """These chunks, which have their counts by subject."""
-    notes = _removed(workspace, archive, selection)
-    return _added_up(workspace, archive, selection, [chunks], removed=notes, chunks=chunks)
-
-
-def pages_of(workspace: Workspace, archive: Archive, selection: Selection) -> Iterator[tuple[Chunk, ...]]:
-    """The live chunks in the hours, times and sequences of the selection, PAGE at a time: as `lookup.chunks_of` has
-    them."""
-    return workspace.catalog.chunks.pages(
-        archive,
-        PAGE,
-        hours=selection.hours or None,
-        time_range=selection.times,
-        seqs=selection.sequences,
-        with_subjects=True,
-        with_minutes=selection.times is not None,
-    )
+    return _added_up(workspace, archive, selection, [chunks], chunks)
 
 
 def _chosen(workspace: Workspace, archive: Archive, selection: Selection, hours: Sequence[HourOfChunks]) -> Chosen:
-    notes = _removed(workspace, archive, selection)
     if selection.takes_all_subjects:
-        return _summed(workspace, archive, selection, hours, notes)
+        return _summed(workspace, archive, selection, hours)
     pages = (with_subjects(workspace, page, selection) for page in pages_of(workspace, archive, selection))
-    return _added_up(workspace, archive, selection, pages, removed=notes)
+    return _added_up(workspace, archive, selection, pages)
 
 
-def _summed(
-    workspace: Workspace,
-    archive: Archive,
-    selection: Selection,
-    hours: Sequence[HourOfChunks],
-    notes: tuple[str, ...],
-) -> Chosen:
+def _summed(workspace: Workspace, archive: Archive, selection: Selection, hours: Sequence[HourOfChunks]) -> Chosen:
     """Added up by Postgres, but for chunks that the times or the sequences cut."""
     extent, chunks = Extent(selection), tuple[Chunk, ...]()
     if cut := {hour.hour for hour in hours if hour.is_cut}:
@@ -140,7 +112,7 @@ def _summed(
             extent.add(piece)
     sums = workspace.catalog.chunk_sums
     ids, subjects = sums.ids(archive, selection), sums.subjects(archive, selection)
-    return Chosen(archive, selection, extent, ids, subjects, hours[-1].incarnation, notes)
+    return Chosen(archive, selection, extent, ids, subjects, hours[-1].incarnation)
 
 
 def _added_up(
@@ -148,8 +120,6 @@ def _added_up(
     archive: Archive,
     selection: Selection,
     pages: Iterable[Sequence[Chunk]],
-    *,
-    removed: tuple[str, ...],
     chunks: tuple[Chunk, ...] | None = None,
 ) -> Chosen:
     extent, ids, subjects = Extent(selection), array("q"), dict[str, int]()
@@ -162,9 +132,10 @@ def _added_up(
             newest = chunk.meta.incarnation
             for subject, count in (chunk.meta.subjects or {}).items():
                 subjects[subject] = subjects.get(subject, 0) + count
-    return Chosen(archive, selection, extent, ids, subjects, newest, removed, chunks)
+    return Chosen(archive, selection, extent, ids, subjects, newest, chunks)
 
 
-def _removed(workspace: Workspace, archive: Archive, selection: Selection) -> tuple[str, ...]:
+def removed_notes(workspace: Workspace, archive: Archive, selection: Selection) -> tuple[str, ...]:
+    """Notes on messages of the selection that were taken out of the archive on purpose."""
     parts = removed(workspace, archive, selection)
     return tuple(f"Not in archive {part.archive} any more: {part.text}" for part in parts)

@@ -1,6 +1,7 @@
 """Lookup: which chunks of an archive a selection takes, and which of its sequences no chunk holds."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from nats3_dagster.archive.selected.boundary_gaps import expired, times_of, uncaptured, without_chunks
 from nats3_dagster.archive.selected.held import Held
@@ -13,6 +14,9 @@ from nats3_dagster.steps import Next, Step
 from nats3_dagster.subjects import is_exact
 from nats3_dagster.workspace import Workspace
 
+T = TypeVar("T")
+# Chunks that are held at a time: 2.4 KB each.
+PAGE = 10_000
 # Runs of sequences whose losses are asked for one by one.
 MOST_ASKED = 20
 
@@ -21,14 +25,22 @@ def chunks_of(workspace: Workspace, archive: Archive, selection: Selection) -> t
     """The live chunks in the hours, times and sequences of the selection, in stream order, with their counts by
     subject, and by minute where times cut them. Those of other subjects are among them, because `uncovered` needs them:
     see `with_subjects`."""
-    return workspace.catalog.chunks.select(
-        archive,
-        hours=selection.hours or None,
-        time_range=selection.times,
-        seqs=selection.sequences,
-        with_subjects=True,
-        with_minutes=selection.times is not None,
-    )
+    return workspace.catalog.chunks.select(archive, **_conditions(selection))
+
+
+def pages_of(workspace: Workspace, archive: Archive, selection: Selection) -> Iterator[tuple[Chunk, ...]]:
+    """The same chunks, PAGE at a time."""
+    return workspace.catalog.chunks.pages(archive, PAGE, **_conditions(selection))
+
+
+def _conditions(selection: Selection) -> dict[str, Any]:
+    return {
+        "hours": selection.hours or None,
+        "time_range": selection.times,
+        "seqs": selection.sequences,
+        "with_subjects": True,
+        "with_minutes": selection.times is not None,
+    }
 
 
 def with_subjects(workspace: Workspace, chunks: Iterable[Chunk], selection: Selection) -> tuple[Chunk, ...]:
@@ -44,29 +56,38 @@ def with_subjects(workspace: Workspace, chunks: Iterable[Chunk], selection: Sele
     return tuple(c for c in taken if c.id not in without)
 
 
+def of_one_state(workspace: Workspace, archive: Archive, asked: Callable[[], T]) -> T:
+    """The answer of `asked`, which asks the catalog several times, of one state of the archive: what is committed
+    between two of the questions would be in one of the answers alone."""
+    while True:
+        revision = workspace.catalog.hours.revision(archive)
+        answer = asked()
+        if workspace.catalog.hours.revision(archive) == revision:
+            return answer
+
+
 def whole_chunks(
     workspace: Workspace, archive: Archive, selection: Selection, *, up_to_now: bool = False
 ) -> tuple[tuple[Chunk, ...], list[SeqRange]]:
-    """Returns `chunks_of` and `uncovered` of one state of the archive: a chunk that is committed between the two
-    questions would be in neither answer."""
-    while True:
-        revision = workspace.catalog.hours.revision(archive)
+    """Returns `chunks_of` and `uncovered` of one state of the archive."""
+
+    def asked() -> tuple[tuple[Chunk, ...], list[SeqRange]]:
         chunks = chunks_of(workspace, archive, selection)
-        lost = uncovered(workspace, archive, selection, Held.of_chunks(chunks), up_to_now=up_to_now)
-        if workspace.catalog.hours.revision(archive) == revision:
-            return chunks, lost
+        return chunks, uncovered(workspace, archive, selection, Held.of_chunks(chunks), up_to_now=up_to_now)
+
+    return of_one_state(workspace, archive, asked)
 
 
 def whole_hours(
     workspace: Workspace, archive: Archive, selection: Selection
 ) -> tuple[tuple[HourOfChunks, ...], list[SeqRange]]:
     """The same with the sums of the chunks by hour, and `up_to_now`."""
-    while True:
-        revision = workspace.catalog.hours.revision(archive)
+
+    def asked() -> tuple[tuple[HourOfChunks, ...], list[SeqRange]]:
         hours = workspace.catalog.chunk_sums.hours(archive, selection)
-        lost = uncovered(workspace, archive, selection, Held.of_hours(hours), up_to_now=True)
-        if workspace.catalog.hours.revision(archive) == revision:
-            return hours, lost
+        return hours, uncovered(workspace, archive, selection, Held.of_hours(hours), up_to_now=True)
+
+    return of_one_state(workspace, archive, asked)
 
 
 def uncovered(

@@ -5,8 +5,10 @@ Invariant: nothing is passed over. Sequences that a capture may still fill are w
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nats3_dagster.archive.selected.boundary_gaps import uncaptured
+from nats3_dagster.archive.selected.lookup import of_one_state
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.archive.source.windows import first_at
@@ -42,12 +44,8 @@ def next_chunks(
     """Returns the next chunks of the selection, which has no hours, after `after`; at most `limit`. With `over_gaps`
     they may come after recorded losses. Raises SourceError if the stream cannot be asked where the selected times
     are."""
-    while True:
-        # A chunk that is committed between two of the questions would be passed over: it is covered by then.
-        revision = workspace.catalog.hours.revision(archive)
-        found = _next_chunks(workspace, archive, selection, after, over_gaps=over_gaps, limit=limit)
-        if workspace.catalog.hours.revision(archive) == revision:
-            return found
+    ask = partial(_next_chunks, workspace, archive, selection, after, over_gaps=over_gaps, limit=limit)
+    return of_one_state(workspace, archive, ask)
 
 
 def _next_chunks(

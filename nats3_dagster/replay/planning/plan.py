@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.selected.chosen import Chosen, choose, choose_next
+from nats3_dagster.archive.selected.chosen import Chosen, choose, choose_next, removed_notes
 from nats3_dagster.archive.selected.extent import Extent
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.errors import OperatorError
@@ -118,7 +118,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
         _samples(workspace, spec, transform, chosen),
         tuple(notes(takers, load, marks=spec.marks, alone=goes_one_at_a_time(spec, takers, server, batched=batched)))
         + unexported
-        + chosen.removed,
+        + removed_notes(workspace, archive, spec.selection),
     )
 
 
