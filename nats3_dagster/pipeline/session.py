@@ -22,6 +22,10 @@ from nats3_dagster.pipeline.java import conf_dir, find_java, submit_arguments
 from nats3_dagster.redaction import brief
 from nats3_dagster.steps import Next
 
+# On this machine workers are forked with their imports done: 0.8 s of processor time for each before, 0.13 s after.
+# Elsewhere Spark's own daemon runs: it may find this package only once a worker has its task.
+_LOCAL = {"spark.python.daemon.module": "nats3_dagster.pipeline.worker_daemon"}
+
 
 def prepare(master: str | None = None) -> None:
     """Set what Spark reads from the environment before its JVM starts: our configuration, and which Python the workers
@@ -34,7 +38,7 @@ def prepare(master: str | None = None) -> None:
     # Otherwise the workers run the first `python3` on PATH, which has neither pyarrow nor this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if (master or "local").startswith("local"):
+    if _is_local(master):
         # Spark resolves the host's own name at start and fails where that has no address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
@@ -66,9 +70,13 @@ def prepare_jvm(master: str | None, conf: Mapping[str, object]) -> None:
     EngineError when it does not start. An interrupt leaves no running JVM."""
     prepare(master)
     try:
-        jvm.launch(conf)
+        jvm.launch(_LOCAL | dict(conf) if _is_local(master) else conf)
     except (PySparkException, OSError) as error:
         raise not_started(error) from error
+
+
+def _is_local(master: str | None) -> bool:
+    return (master or "local").startswith("local")
 
 
 def not_started(error: Exception) -> EngineError:
