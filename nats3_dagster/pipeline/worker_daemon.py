@@ -7,7 +7,7 @@ daemon (pyspark/daemon.py) imports nothing, for the same reason.
 import gc
 import os
 
-# Libraries that numpy and pyarrow bring in start threads as they are loaded: OpenBLAS, of which no task makes use, and
+# Libraries that numpy and pyarrow bring in start threads as they are loaded: OpenBLAS, which no task uses, and
 # jemalloc, beside which Arrow takes mimalloc.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
