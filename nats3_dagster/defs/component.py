@@ -23,7 +23,9 @@ from nats3_dagster.defs.project import definitions_of, read
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec, ReplayPreset
 from nats3_dagster.model.archive_spec import with_mode
+from nats3_dagster.model.asset_settings import ASSET_SETTINGS
 from nats3_dagster.model.preset import by_name, preset_settings
+from nats3_dagster.model.spec_table import settings_of
 
 
 class ExportDeclaration(create_model("ExportSettings", __base__=Declared, **fields_of(ExportSpec))):
@@ -35,7 +37,7 @@ class ExportDeclaration(create_model("ExportSettings", __base__=Declared, **fiel
 
     def spec(self) -> ExportSpec:
         """Raises OperatorError if a field is invalid."""
-        return ExportSpec(**self.given(ExportSpec))
+        return ExportSpec(**self.given(ExportSpec, settings_of(ExportSpec)))
 
 
 class ReplayDeclaration(
@@ -52,8 +54,12 @@ class ReplayDeclaration(
         return ReplayPreset.of(self.model_dump(exclude_none=True))
 
 
+# Those of assets are here what the code location has, and not what the catalog keeps.
+_OF_ARCHIVE = tuple(one for one in settings_of(ArchiveSpec) if one.name not in ASSET_SETTINGS)
+
+
 class ArchiveDeclaration(
-    create_model("ArchiveSettings", __base__=PlatformSettings, **fields_of(ArchiveSpec, optional=("stream", "bucket")))
+    create_model("ArchiveSettings", __base__=PlatformSettings, **fields_for(_OF_ARCHIVE, optional=("stream", "bucket")))
 ):
     """An archive by its name; with stream and bucket it is declared here, and created when it is first needed."""
 
@@ -84,7 +90,7 @@ class ArchiveDeclaration(
 
     def declaration(self) -> Declaration | None:
         """None for an archive that is only named. Raises OperatorError if a field is invalid or missing."""
-        given = with_mode(self.given(ArchiveSpec))
+        given = with_mode(self.given(ArchiveSpec, _OF_ARCHIVE))
         if given.keys() == {"name"} and not self.create_bucket:
             return None
         if missing := sorted({"stream", "bucket"} - given.keys()):
@@ -185,7 +191,7 @@ def build_archive_definitions(
         declared = None if archives is None else _declared(archives)
         of_archives = {one.name: one for one in archives or () if not isinstance(one, str)}
         presets = {name: one.presets() for name, one in of_archives.items()}
-        platform = Platform(everywhere, of_archives)
+        platform = Platform(everywhere, archives=of_archives)
     except ValidationError as error:
         raise CannotLoad(wrong_value(error)) from None
     except Nats3Error as error:

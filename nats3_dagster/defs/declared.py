@@ -104,10 +104,11 @@ class Declared(Model, Resolvable):
             raise ValueError("a number is wanted, not true or false")
         return value
 
-    def given(self, spec: type[Any]) -> dict[str, Any]:
-        """The fields of the spec that are written."""
-        keys = {f"{one.key}_file": one.key for one in settings_of(spec) if one.kind is Kind.FILE}
-        written = self.model_dump(include={*fields_of(spec)}, exclude_none=True)
+    def given(self, spec: type[Any], settings: Iterable[Setting]) -> dict[str, Any]:
+        """Those of the spec's settings that are written, by their fields in it."""
+        settings = tuple(settings)
+        keys = {f"{one.key}_file": one.key for one in settings if one.kind is Kind.FILE}
+        written = self.model_dump(include={*fields_for(settings)}, exclude_none=True)
         return by_key(spec, {keys.get(name, name): value for name, value in written.items()})
 
 

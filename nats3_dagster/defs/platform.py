@@ -12,14 +12,12 @@ from typing import Annotated, Any, NotRequired, TypedDict, cast
 from dagster import AutomationCondition, FreshnessPolicy, Resolver, RetryPolicy
 from pydantic import ConfigDict, InstanceOf
 
+from nats3_dagster.archive.source.lateness import FAILS_AFTER_S
 from nats3_dagster.defs.declared import Declared, doc, text_schema, unless_template
 from nats3_dagster.defs.policies import Freshness, FreshnessSettings, Retry, RetrySettings
 from nats3_dagster.errors import OperatorError
-
-GROUP = r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*"
-OWNER = r"team:\S+|[^\s@:]+@[^\s@:]+\.[^\s@:]+"
-_POOL = r"\S+"
-_KIND = r"[A-Za-z0-9_.-]{1,48}"
+from nats3_dagster.model.asset_settings import GROUP, KIND, OWNER, POOL
+from nats3_dagster.model.asset_settings import AssetSettings as Stored
 
 # The key of the IO manager that comes with every archive, for assets that depend on its hours (frames.py).
 FRAMES = "nats3_io_manager"
@@ -46,7 +44,7 @@ class _Described(Declared):
     ] = None
     tags: Annotated[dict[str, str] | None, doc("Tags of the assets.")] = None
     kinds: Annotated[
-        list[str] | None, doc("Kinds of the assets, beside their own, as the UI shows them.", _texts(_KIND))
+        list[str] | None, doc("Kinds of the assets, beside their own, as the UI shows them.", _texts(KIND))
     ] = None
 
 
@@ -67,7 +65,7 @@ class AssetSettings(StreamSettings):
         doc(
             "The pool whose limit counts the runs. Without it jetstream, replay or export, and none of sealed and "
             "table.",
-            text_schema(_POOL),
+            text_schema(POOL),
         ),
     ] = None
     automation_condition: Annotated[
@@ -119,6 +117,8 @@ class Platform:
     policy that Dagster would refuse."""
 
     everywhere: PlatformSettings = field(default_factory=PlatformSettings)
+    # Those of the catalog, by archive; and those that the code location gives an archive, which come after them.
+    of_catalog: Mapping[str, PlatformSettings] = field(default_factory=dict[str, PlatformSettings])
     archives: Mapping[str, PlatformSettings] = field(default_factory=dict[str, PlatformSettings])
     # Of assets that nothing else gives an owner.
     owners: tuple[str, ...] = ()
@@ -176,9 +176,29 @@ class Platform:
 
     def _settings(self, kind: str, archive: str | None) -> list[_Described]:
         """The settings that count, the most specific last."""
-        levels = [self.everywhere, *(one for name, one in self.archives.items() if name == archive)]
+        of_archive = [levels[archive] for levels in (self.of_catalog, self.archives) if archive and archive in levels]
+        levels = [self.everywhere, *of_archive]
         every = [one for level in levels for one in (level, level.assets and getattr(level.assets, kind))]
         return [one for one in every if one is not None]
+
+
+def of_catalog(stored: Stored) -> PlatformSettings:
+    """The settings that an archive has in the catalog."""
+    retries = RetrySettings(max_retries=stored.retries, delay_s=stored.retry_delay_s) if stored.retries else None
+    warn = stored.warn_window_s
+    window = stored.fail_window_s or (warn and warn + FAILS_AFTER_S)
+    fresh = FreshnessSettings(fail_window_s=window, warn_window_s=warn or None) if window else None
+    return PlatformSettings(
+        group_name=stored.group_name or None,
+        owners=list(stored.owners) or None,
+        tags=dict(tag.split("=", 1) for tag in stored.tags) or None,
+        kinds=list(stored.kinds) or None,
+        retry_policy=retries,
+        assets=AssetsByKind(
+            chunks=AssetSettings(pool=stored.pool or None, freshness_policy=fresh),
+            sealed=AssetSettings(freshness_policy=fresh),
+        ),
+    )
 
 
 def check_owners(owners: Iterable[str], where: str) -> None:

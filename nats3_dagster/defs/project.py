@@ -22,7 +22,7 @@ from nats3_dagster.defs.frames import frames_io_manager
 from nats3_dagster.defs.jobs import capture_job, check_job, replay_job, resume_job, window_job
 from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.partitions import ended_hours_from, hours_from
-from nats3_dagster.defs.platform import FRAMES, Platform, check_owners
+from nats3_dagster.defs.platform import FRAMES, Platform, check_owners, of_catalog
 from nats3_dagster.defs.presets import preset_asset, preset_job
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.retention import retention_job, retention_schedule
@@ -90,7 +90,10 @@ def read(
         with_presets = [_with_presets(one, totals, (presets or {}).get(one.spec.name, ())) for one in defined]
         with_exports = [_with_exports(one, exports[one.spec.name]) for one in with_presets]
         return [replace(one, table=tables.get(one.spec.name)) for one in with_exports], replace(
-            platform, owners=owners, store_kinds=kinds
+            platform,
+            owners=owners,
+            store_kinds=kinds,
+            of_catalog={name: of_catalog(found.archive.spec) for name, found in totals.items()},
         )
     except Nats3Error as error:
         raise CannotLoad(error, naming) from None

@@ -229,7 +229,8 @@ def settings() -> dict[str, Any]:
 def settings_of(spec: type[Any], group: str | None = None) -> tuple[Setting, ...]:
     """The settings of a spec, in the order of its fields. `group`: the field that has them in another spec."""
     every = list[Setting]()
-    for field in fields(spec):
+    # Those of a base that is given by keyword stand last, as in its constructor.
+    for field in sorted(fields(spec), key=lambda one: one.kw_only is True):
         if _KEY in field.metadata:
             every.append(_setting(field, group))
         elif _GROUP in field.metadata:

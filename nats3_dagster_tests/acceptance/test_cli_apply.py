@@ -264,6 +264,41 @@ def test_replays_by_name_are_applied_with_their_archive(nats3: Command, bucket: 
     assert "replays" not in nats3.ok("store", "export").out
 
 
+def test_settings_of_its_assets_are_applied_with_an_archive(nats3: Command, bucket: str) -> None:
+    assets: dict[str, Any] = {
+        "group_name": "sales",
+        "owners": ["team:sales", "ops@example.com"],
+        "tags": ["domain=sales"],
+        "kinds": ["orders"],
+        "pool": "sales_captures",
+        "retries": 2,
+        "retry_delay": "30s",
+        "fail_window": "7200s",
+        "warn_window": "3600s",
+    }
+
+    def write(**more: Any) -> None:
+        entry = {"name": "orders", "stream": "ORDERS", "bucket": bucket} | assets | more
+        Path("a.yaml").write_text(yaml.safe_dump({"archives": [entry]}, sort_keys=False))
+
+    write()
+    nats3.ok("store", "apply", "-f", "a.yaml", "--yes")
+    assert "Nothing to do" in nats3.ok("store", "apply", "-f", "a.yaml").err
+    (exported,) = yaml.safe_load(nats3.ok("store", "export").out)["archives"]
+    assert {key: exported[key] for key in assets} == assets
+    lines = nats3.ok("store", "get", "orders").out
+    assert [line for line in lines.splitlines() if line.startswith(("owners", "tags", "pool"))] != []
+    wrong = {"owners": ["sales"], "tags": ["dagster/x=1"], "warn_window": "3h", "pool": "a b"}
+    write(**wrong)
+    refused = nats3("store", "apply", "-f", "a.yaml", "--yes").error
+    assert all(f"a.yaml:{line}: " in refused for line in (6, 8, 12, 16)), refused
+    write(owners=["team:shop"], tags=[], fail_window="2d")
+    changed = nats3.ok("store", "apply", "-f", "a.yaml", "--yes", "-o", "json").json
+    assert {one["field"] for one in changed["archives"][0]["changes"]} == {"owners", "tags", "fail_window_s"}
+    job = nats3.ok("store", "set", "orders", "--owner", "", "--pool", "", "-o", "json").json
+    assert (job["owners"], job["pool"], job["kinds"]) == ([], "", ["orders"])
+
+
 def test_a_wrong_replay_is_refused_where_it_stands(nats3: Command, bucket: str) -> None:
     wrong = {
         "rate: -5": "rate is -5",

@@ -87,6 +87,45 @@ def test_the_most_specific_value_counts_and_tags_and_kinds_add_up(settings: Sett
     assert [list(one.owners) for one in made(definitions, "more", "chunks").specs] == [["team:platform"]]
 
 
+def test_an_archive_of_the_catalog_has_settings_of_its_own_and_a_component_the_last_word(
+    catalog: Catalog, settings: Settings
+) -> None:
+    own: dict[str, Any] = {
+        "group_name": "sales",
+        "owners": ("team:sales",),
+        "tags": ("domain=sales", "tier=gold"),
+        "kinds": ("orders",),
+        "pool": "sales_captures",
+        "retries": 2,
+        "retry_delay_s": 30,
+        "warn_window_s": 3600,
+    }
+    catalog.archives.create(spec("orders", **own), state())
+    catalog.archives.create(spec("plain"), state())
+    graph = build_archive_definitions()
+    chunks, replay = made(graph, "orders", "chunks"), made(graph, "orders", "replay")
+    (one,) = chunks.specs
+    assert (one.group_name, list(one.owners), one.kinds) == (
+        "sales",
+        ["team:sales"],
+        {"nats", "pyspark", "parquet", "s3", "orders"},
+    )
+    assert {key: one.tags[key] for key in ("domain", "tier")} == {"domain": "sales", "tier": "gold"}
+    assert one.freshness_policy == FreshnessPolicy.time_window(timedelta(hours=25), timedelta(hours=1))
+    assert [each.op.pool for each in (chunks, replay)] == ["sales_captures", "replay"]
+    assert {each.op.retry_policy for each in (chunks, replay)} == {RetryPolicy(max_retries=2, delay=30)}
+    (other,) = made(graph, "plain", "chunks").specs
+    assert (other.group_name, list(other.owners), made(graph, "plain", "chunks").op.pool) == ("plain", [], "jetstream")
+    mine = build_archive_definitions(
+        archives=[ArchiveDeclaration(name="orders", owners=["team:shop"], tags={"tier": "silver"})],
+        owners=["team:platform"],
+        group_name="everything",
+    )
+    (one,) = made(mine, "orders", "chunks").specs
+    assert (one.group_name, list(one.owners)) == ("sales", ["team:shop"])
+    assert {key: one.tags[key] for key in ("domain", "tier")} == {"domain": "sales", "tier": "silver"}
+
+
 def test_objects_of_dagster_stand_for_tables(settings: Settings) -> None:
     policy = FreshnessPolicy.cron("0 10 * * *", timedelta(hours=1))
     definitions = build_archive_definitions(

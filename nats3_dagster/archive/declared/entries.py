@@ -17,6 +17,7 @@ from nats3_dagster.archive.lifecycle.job_names import archive_name
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec, ReplayPreset
 from nats3_dagster.model.archive_spec import with_mode
+from nats3_dagster.model.asset_settings import ASSET_SETTINGS
 from nats3_dagster.model.spec_table import Kind, setting, settings_of
 
 # Problems that an error names.
@@ -24,6 +25,8 @@ _NAMED = 20
 # What each archive must have, with a valid value that stands in for one which is missing or wrong while the rest is
 # checked.
 _REQUIRED = {one.name: one.name for one in settings_of(ArchiveSpec) if one.required}
+# What an entry has of an archive though it is the default, so that readers see what they can set.
+_SHOWN = {one.name for one in settings_of(ArchiveSpec) if one.kind.is_number} - ASSET_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
 def entry_of(archive: Archive, exports: Sequence[ExportSpec] = ()) -> dict[str, Any]:
     """The archive, its exports and its replays by name as an entry that declares them."""
     spec = replace(archive.spec, durable=None) if archive.spec.owns_durable else archive.spec
-    declared = entry(spec, numbers=True) | ({"paused": True} if archive.paused else {})
+    declared = entry(spec, always=_SHOWN) | ({"paused": True} if archive.paused else {})
     if exports:
         declared["exports"] = [entry_of_export(spec) for spec in exports]
     return declared | ({"replays": [one.document() for one in archive.presets]} if archive.presets else {})

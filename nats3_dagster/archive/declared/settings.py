@@ -1,6 +1,6 @@
 """The settings of a spec in a table of a file: each value by its field, and every problem with its line."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,11 +78,11 @@ def missing(found: Written, spec: type[Any], at: str, of: str) -> list[OperatorE
     return [OperatorError(f"{at}: {of} without {' and '.join(absent)}", "Add what is missing")] if absent else []
 
 
-def entry(spec: Any, *, numbers: bool = False) -> dict[str, Any]:
-    """The settings of a spec as a table that declares them: those that differ from their default. `numbers`: all
-    numbers as well."""
+def entry(spec: Any, *, always: Collection[str] = ()) -> dict[str, Any]:
+    """The settings of a spec as a table that declares them: those that differ from their default, and those of the
+    fields `always`."""
     values = {one: one.of(spec) for one in settings_of(spec.__class__)}
-    written = {one: value for one, value in values.items() if value != one.default or (numbers and one.kind.is_number)}
+    written = {one: value for one, value in values.items() if value != one.default or one.name in always}
     return {one.file_key: _value(one, value) for one, value in written.items()}
 
 

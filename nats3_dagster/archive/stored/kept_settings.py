@@ -128,7 +128,7 @@ def read(bucket: Bucket, folder: str, archive_id: UUID) -> KeptSettings | None:
         if fields["format"] != _FORMAT:
             raise ValueError(fields["format"])
         spec: dict[str, Any] = fields["settings"]
-        spec["subjects"], spec["copies"] = tuple(spec["subjects"]), tuple(spec["copies"])
+        spec = {name: tuple(value) if isinstance(value, list) else value for name, value in spec.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         return KeptSettings(
             UUID(fields["id"]),
             ArchiveSpec(**spec),

@@ -1,11 +1,14 @@
--- name: create_archive(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, job_id, paused, created_at, former_filters, presets)
+-- name: create_archive(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, group_name, owners, tags, kinds, pool, retries, retry_delay_s, fail_window_s, warn_window_s, job_id, paused, created_at, former_filters, presets)
 -- The archive: a new one, or one as its bucket says that it was. Without a job_id or a created_at it gets them now.
 insert into nats3.archive
     (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level,
      compact_after_s, compact_below, keep_s, keep_bytes, copies,
+     group_name, owners, tags, kinds, pool, retries, retry_delay_s, fail_window_s, warn_window_s,
      job_id, paused, created_at, former_filters, presets)
 values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
         :zstd_level, :compact_after_s, :compact_below, :keep_s, :keep_bytes, :copies::text[],
+        :group_name, :owners::text[], :tags::text[], :kinds::text[], :pool, :retries, :retry_delay_s, :fail_window_s,
+        :warn_window_s,
         coalesce(:job_id::uuid, gen_random_uuid()), :paused, coalesce(:created_at::timestamptz, now()),
         :former_filters::jsonb, :presets::jsonb)
 returning *;
@@ -65,13 +68,16 @@ select pg_advisory_xact_lock_shared(hashtextextended('nats3.filter.' || :archive
 -- The archive unless it is deleted.
 select * from nats3.archive where id = :archive and deleted_at is null;
 
--- name: change_archive(archive, subjects, former_filters, presets, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, paused)
+-- name: change_archive(archive, subjects, former_filters, presets, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, group_name, owners, tags, kinds, pool, retries, retry_delay_s, fail_window_s, warn_window_s, paused)
 -- The archive with these settings.
 update nats3.archive
 set subjects = :subjects::text[], former_filters = :former_filters::jsonb, presets = :presets::jsonb,
     max_messages = :max_messages, max_bytes = :max_bytes, max_age_s = :max_age_s, zstd_level = :zstd_level,
     compact_after_s = :compact_after_s, compact_below = :compact_below,
-    keep_s = :keep_s, keep_bytes = :keep_bytes, copies = :copies::text[], paused = :paused
+    keep_s = :keep_s, keep_bytes = :keep_bytes, copies = :copies::text[],
+    group_name = :group_name, owners = :owners::text[], tags = :tags::text[], kinds = :kinds::text[], pool = :pool,
+    retries = :retries, retry_delay_s = :retry_delay_s, fail_window_s = :fail_window_s, warn_window_s = :warn_window_s,
+    paused = :paused
 where id = :archive returning *;
 
 -- name: pause_archive(archive, paused)

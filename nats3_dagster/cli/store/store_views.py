@@ -6,6 +6,7 @@ from typing import Any
 from nats3_dagster.cli.terminal.output import Columns, Prose, Size, text_of, when
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.archive_spec import own_durable
+from nats3_dagster.model.asset_settings import ASSET_SETTINGS
 from nats3_dagster.model.spec_table import Kind, settings_of
 
 # Hours that the table of a run has a row for each of.
@@ -126,9 +127,13 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
 
 
 def _setting_lines(view: dict[str, Any]) -> dict[str, object]:
-    """The settings of an archive, without texts that are empty."""
-    settings = [one for one in settings_of(ArchiveSpec) if one.name != "name"]
-    return {one.label: one.shown(view[one.body_key]) for one in settings if view[one.body_key] not in (None, "")}
+    """The settings of an archive, without texts that are empty, and without those of its assets that have no value."""
+    shown = [
+        one
+        for one in settings_of(ArchiveSpec)
+        if one.name != "name" and (view[one.body_key] or one.name not in ASSET_SETTINGS)
+    ]
+    return {one.label: one.shown(view[one.body_key]) for one in shown if view[one.body_key] not in (None, "")}
 
 
 def _losses(view: dict[str, Any]) -> list[str]:

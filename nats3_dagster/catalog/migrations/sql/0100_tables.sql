@@ -81,6 +81,17 @@ create table nats3.archive (
     keep_bytes   bigint not null default 0 check (keep_bytes >= 0),
     -- Other buckets that have its objects under the same keys, each as s3://BUCKET.
     copies       text[] not null default '{}',
+    -- What Dagster shows of its assets, and how it runs them. tags: each as KEY=VALUE. Windows of freshness in seconds;
+    -- 0: as the check of its captures has it.
+    group_name   text not null default '',
+    owners       text[] not null default '{}',
+    tags         text[] not null default '{}',
+    kinds        text[] not null default '{}',
+    pool         text not null default '',
+    retries      int not null default 0 check (retries >= 0),
+    retry_delay_s bigint not null default 0 check (retry_delay_s >= 0),
+    fail_window_s bigint not null default 0 check (fail_window_s >= 0),
+    warn_window_s bigint not null default 0 check (warn_window_s >= 0),
     -- Its replays by name: tables of a name and the settings that differ from their default.
     presets      jsonb not null default '[]',
     paused       boolean not null default false,
