@@ -119,7 +119,9 @@ class ExportSpec:
     # Empty for the fields that the rows have.
     columns: tuple[str, ...] = field(
         default=(),
-        metadata=setting(Kind.TEXTS, "The fields to take, for csv and parquet.", metavar="FIELD", limit=2000),
+        metadata=setting(
+            Kind.TEXTS, "The fields to take, for csv and parquet.", metavar="FIELD", limit=2000, empty="all"
+        ),
     )
     # See PATH_NAMES. The default becomes MINUTE_PATH for intervals below an hour.
     path: str = field(

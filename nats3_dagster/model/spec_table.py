@@ -96,6 +96,8 @@ class Setting:
     most: int | None
     # The form of a text; None where the spec itself checks it.
     pattern: Pattern | None
+    # What people read where it has no value; empty for the word of its kind.
+    empty: str
     # Of a choice; empty for any other kind.
     choices: tuple[str, ...]
     # Why it cannot change once it is set; None if it can.
@@ -185,7 +187,7 @@ class Setting:
     def shown(self, value: Any) -> Any:
         """The value for people, of a spec or a document."""
         if value in (None, (), [], ""):
-            return {Kind.FILTERS: ">", Kind.FILTER: ">", Kind.TEXTS: "all", Kind.HOURS: "all"}.get(self.kind, "none")
+            return self.empty or {Kind.FILTERS: ">", Kind.FILTER: ">", Kind.HOURS: "all"}.get(self.kind, "none")
         if self.kind is Kind.FLAG:
             return "yes" if value else "no"
         if self.kind is Kind.SIZE:
@@ -213,11 +215,14 @@ def setting(
     pattern: Pattern | None = None,
     fixed: str | None = None,
     required: bool = False,
+    empty: str = "",
 ) -> dict[str, Any]:
     """The metadata of a dataclass field that is a setting. `key`: where users call it by another name; `body_key`:
-    where requests do so. `required`: users must give it, though the field has a default."""
+    where requests do so. `required`: users must give it, though the field has a default. `empty`: the word for no
+    value."""
     facts = {"metavar": metavar, "limit": limit, "least": least, "most": most, "pattern": pattern, "fixed": fixed}
-    return {_KEY: {"kind": kind, "help": help, "key": key, "body_key": body_key or key, "required": required} | facts}
+    keys = {"key": key, "body_key": body_key or key}
+    return {_KEY: {"kind": kind, "help": help, "required": required, "empty": empty} | keys | facts}
 
 
 def settings() -> dict[str, Any]:

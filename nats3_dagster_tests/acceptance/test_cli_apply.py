@@ -286,8 +286,8 @@ def test_settings_of_its_assets_are_applied_with_an_archive(nats3: Command, buck
     assert "Nothing to do" in nats3.ok("store", "apply", "-f", "a.yaml").err
     (exported,) = yaml.safe_load(nats3.ok("store", "export").out)["archives"]
     assert {key: exported[key] for key in assets} == assets
-    lines = nats3.ok("store", "get", "orders").out
-    assert [line for line in lines.splitlines() if line.startswith(("owners", "tags", "pool"))] != []
+    lines = dict(line.split(None, 1) for line in nats3.ok("store", "get", "orders").out.splitlines())
+    assert (lines["owners"], lines["tags"], lines["copies"]) == ("team:sales, ops@example.com", "domain=sales", "none")
     wrong = {"owners": ["sales"], "tags": ["dagster/x=1"], "warn_window": "3h", "pool": "a b"}
     write(**wrong)
     refused = nats3("store", "apply", "-f", "a.yaml", "--yes").error
@@ -297,6 +297,7 @@ def test_settings_of_its_assets_are_applied_with_an_archive(nats3: Command, buck
     assert {one["field"] for one in changed["archives"][0]["changes"]} == {"owners", "tags", "fail_window_s"}
     job = nats3.ok("store", "set", "orders", "--owner", "", "--pool", "", "-o", "json").json
     assert (job["owners"], job["pool"], job["kinds"]) == ([], "", ["orders"])
+    assert "owners" not in nats3.ok("store", "get", "orders").out
 
 
 def test_a_wrong_replay_is_refused_where_it_stands(nats3: Command, bucket: str) -> None:

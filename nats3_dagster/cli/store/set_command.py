@@ -12,7 +12,7 @@ from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.documents.archives import ChangedArchive
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.model.spec_table import by_key
+from nats3_dagster.model.spec_table import by_key, cleared
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -21,7 +21,7 @@ from nats3_dagster.workspace import Workspace
 def set_(name: ArchiveName, given: Given, output: Output = Format.table) -> None:
     """Change settings of an archive, for future captures. Sensors follow at their next tick, captures with their next
     hour; captured messages stay unchanged. `--subject '>'` is every subject."""
-    wanted = by_key(ArchiveSpec, given)
+    wanted = cleared(ArchiveSpec, by_key(ArchiveSpec, given))
     if not wanted:
         raise OperatorError("There is nothing to change", "Give a setting with its new value, like --max-age 60s")
     with Workspace(Settings.load()) as workspace:
