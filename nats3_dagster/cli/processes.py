@@ -4,19 +4,21 @@ PySpark is imported here, and only when a command starts Spark: that takes half 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from typing import Any, TypeVar
 
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.captures.hour_run import HourRun
+from nats3_dagster.archive.keep.compaction import Compacted
 from nats3_dagster.cli.terminal.progress import note, progress_bar, step
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.model import ExportResult, OnProgress
+from nats3_dagster.model import Archive, ExportResult, OnProgress
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.replay.launch import launched
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 
 T = TypeVar("T")
 # Failed hours that are said while a command runs. Its last line counts them.
@@ -89,6 +91,15 @@ def _note_of(name: str, run: HourRun) -> Callable[[str, Nats3Error], None]:
             note(f"{name}: more hours fail")
 
     return say
+
+
+def compact_hours(workspace: Workspace, archive: Archive, hours: Sequence[str]) -> Iterator[Compacted]:
+    """Compact hours of an archive, in Spark where they are many. An hour that fails does not stop the others. Raises
+    Nats3Error at the end."""
+    from nats3_dagster.pipeline.compact_run import run_compaction
+
+    with ExitStack() as stack:
+        yield from run_compaction(lambda: stack.enter_context(_spark(workspace.settings)), workspace, archive, hours)
 
 
 def replay(settings: Settings, replay_id: str, launch: int | None = None) -> ReplayResult:

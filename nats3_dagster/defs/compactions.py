@@ -29,7 +29,7 @@ from pydantic import Field
 from nats3_dagster.defs.backoff import active_run, back_off
 from nats3_dagster.defs.failures import step_failures, tick_failures
 from nats3_dagster.defs.keys import Naming
-from nats3_dagster.defs.resources import with_store
+from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.wording import STOPPED_COMPACTION
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
@@ -61,9 +61,11 @@ def compact_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDef
         config: CompactConfig,
         nats3_settings: ResourceParam[Settings],
         nats3_s3: ResourceParam[Any],
+        nats3_spark: ResourceParam[Any],
     ) -> None:
         # They import pyarrow.
-        from nats3_dagster.archive.keep import compaction
+        from nats3_dagster.archive.keep.compaction import due_hours
+        from nats3_dagster.pipeline.compact_run import run_compaction
         from nats3_dagster.tables.follow import followed
 
         with step_failures(context, naming, STOPPED_COMPACTION):
@@ -72,11 +74,18 @@ def compact_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDef
                     f"This code location does not have the archive {config.archive!r}",
                     f"It has {', '.join(sorted(chosen))}; compact another one where it is defined",
                 )
-            with Workspace(with_store(nats3_settings, nats3_s3)) as workspace:
+            settings = with_store(nats3_settings, nats3_s3)
+            with Workspace(settings) as workspace:
                 archive = workspace.catalog.archives.get(config.archive)
-                hours = compaction.due_hours(workspace, archive, HOURS_AT_ONCE)
+                hours = due_hours(workspace, archive, HOURS_AT_ONCE)
                 with followed(workspace, archive.name):
-                    for done in compaction.compact_hours(workspace, archive, hours, context.run_id):
+                    for done in run_compaction(
+                        lambda: start_spark(nats3_spark, settings, needs_nats=False),
+                        workspace,
+                        archive,
+                        hours,
+                        context.run_id,
+                    ):
                         context.log.info(f"Hour {done.hour}: {done.before:,} chunks, {done.after:,} are left")
 
     @job(

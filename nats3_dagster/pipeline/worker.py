@@ -1,4 +1,4 @@
-"""The tasks of captures, replays and exports, as Spark's Python workers run them.
+"""The tasks of captures, compactions, replays and exports, as Spark's Python workers run them.
 
 A worker imports this module and what its own task needs: no catalog, no driver, which take 0.4 s of processor time.
 """
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nats3_dagster.archive.captures.job import CaptureJob
     from nats3_dagster.archive.captures.read import Outcome
     from nats3_dagster.archive.captures.task import HourFailure
+    from nats3_dagster.archive.keep.merge_task import HourMerged, MergeTask
     from nats3_dagster.archive.take.job import TakeJob
     from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
     from nats3_dagster.exports.job import ExportJob, Group, GroupResult
@@ -41,6 +42,13 @@ def take_round(task: "tuple[TakeJob, int]") -> "Iterator[TakeOutcome]":
     from nats3_dagster.archive.take.take_capture import TakeCapture
 
     yield from TakeCapture(*task).outcomes()
+
+
+def merge_hour(task: "MergeTask") -> "Iterator[HourMerged]":
+    """The chunks of an hour that become fewer."""
+    from nats3_dagster.archive.keep import merge_task
+
+    yield merge_task.merge_hour(task)
 
 
 def publish_share(share: "Share") -> "Iterator[ChunkResult]":

@@ -1,6 +1,6 @@
 """Small chunks before and after their compaction: objects, requests and time of reads.
 
-    python -m nats3_dagster_tests.bench.compaction [--hours 24] [--chunks 60] [--messages 2000]
+    python -m nats3_dagster_tests.bench.compaction [--hours 24] [--chunks 60] [--messages 2000] [--spark]
 
 Each hour has a chunk a minute. `GETs` counts the requests for objects or parts of them. Reads begin without known
 footers.
@@ -15,7 +15,6 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from nats3_dagster.archive.keep.compaction import compact_hours
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.read.subjects import last_of
 from nats3_dagster.archive.stored import folder
@@ -26,6 +25,8 @@ from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of
 from nats3_dagster.model import Archive, ArchiveSpec, Incarnation, Selection, SeqRange, StreamState
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.objects import Bucket
+from nats3_dagster.pipeline import compact_run
+from nats3_dagster.pipeline.session import start
 from nats3_dagster.query import engine
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
@@ -42,6 +43,7 @@ def main() -> None:
     parser.add_argument("--hours", type=int, default=24)
     parser.add_argument("--chunks", type=int, default=60)
     parser.add_argument("--messages", type=int, default=2000)
+    parser.add_argument("--spark", action="store_true", help="merge by tasks of Spark, however few the hours are")
     arguments = parser.parse_args()
     _count_gets()
     with servers.workspace() as workspace:
@@ -55,7 +57,9 @@ def main() -> None:
         list(seal_hours(workspace, archive, hours))
         before = _measure(workspace, archive, hours)
         began = time.perf_counter()
-        for _ in compact_hours(workspace, archive, hours):
+        if arguments.spark:
+            compact_run.SPARK_FROM_HOURS = 0
+        for _ in compact_run.run_compaction(start, workspace, archive, hours):
             pass
         seconds = time.perf_counter() - began
         after = _measure(workspace, archive, hours)

@@ -1,12 +1,16 @@
 """What processes of the compaction faults do: hours, open ones too, are sealed, compacted and swept; the cleaning."""
 
-from nats3_dagster.archive.keep import compaction
+import os
+
 from nats3_dagster.archive.proof import seal
+from nats3_dagster.archive.recovery import orphan_sweep
 from nats3_dagster.archive.stored import removal
 from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.pipeline import compact_run
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.faults.jobs import MERGE_IN_TASKS, SESSION
 
 
 def seal_each(archive: str) -> int:
@@ -24,7 +28,10 @@ def compact(archive: str) -> int:
         row = workspace.catalog.archives.get(archive)
         hours = [one.hour for one in workspace.catalog.seals.select(row) if one.valid]
         with followed(workspace, archive):
-            return sum(one.before - one.after for one in compaction.compact_hours(workspace, row, hours))
+            # From how many hours on tasks merge them: this process has no other archive.
+            compact_run.SPARK_FROM_HOURS = 1 if os.environ.get(MERGE_IN_TASKS) else len(hours) + 1
+            done = compact_run.run_compaction(lambda: SESSION, workspace, row, hours)
+            return sum(one.before - one.after for one in done)
 
 
 def try_compact(archive: str) -> str:
@@ -40,6 +47,12 @@ def sweep() -> int:
     """Remove the objects that are not needed; how many."""
     with Workspace(Settings.load()) as workspace:
         return removal.sweep(workspace).objects
+
+
+def sweep_orphans() -> int:
+    """Remove the objects that no chunk has and no archive needs, however new they are; how many."""
+    with Workspace(Settings.load()) as workspace:
+        return len([one for one in orphan_sweep.sweep_each(workspace, -5, dry_run=False) if not one.kept])
 
 
 def clean() -> int:

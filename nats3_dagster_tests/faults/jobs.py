@@ -17,6 +17,7 @@ from nats3_dagster.archive.captures import due, hour_windows
 from nats3_dagster.archive.captures import plan as planning
 from nats3_dagster.archive.captures import read as reading
 from nats3_dagster.archive.captures.hour_run import HourRun
+from nats3_dagster.archive.keep import compaction
 from nats3_dagster.archive.lifecycle import create as creating
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.proof import seal, verify
@@ -24,6 +25,7 @@ from nats3_dagster.archive.stored import removal
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.pipeline import capture_run, replay_run
+from nats3_dagster.pipeline import tasks as pipeline_tasks
 from nats3_dagster.pipeline.tasks import Finished
 from nats3_dagster.replay import begin as beginning
 from nats3_dagster.settings import Settings
@@ -38,10 +40,10 @@ TASK_SEQS, TASK_HOURS, JOB_HOURS, CHUNK_MESSAGES = 300, 3, 8, 100
 # How long a store is asked again.
 PATIENCE_S = 3.0
 TASK_S = 80.0
-# The socket of the fork server, in the environment.
-FORKS = "NATS3_FAULTS_FORKS"
+# In the environment: the socket of the fork server, and whether tasks merge the hours of a compaction.
+FORKS, MERGE_IN_TASKS = "NATS3_FAULTS_FORKS", "NATS3_FAULTS_MERGE_IN_TASKS"
 _store: Any = Settings.store.fget
-_SESSION: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default=None: str(PARALLEL)))
+SESSION: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default=None: str(PARALLEL)))
 
 
 def prepare() -> None:
@@ -49,6 +51,7 @@ def prepare() -> None:
     import pyiceberg.catalog.sql  # noqa: F401
 
     small_settings()
+    pipeline_tasks.run_tasks = run_tasks  # type: ignore[assignment]  # a compaction asks for it when it runs
     for module in (capture_run, replay_run):
         module.run_tasks = run_tasks  # type: ignore[attr-defined]
         module.parallelism = lambda spark, setting="": PARALLEL  # type: ignore[attr-defined]
@@ -59,6 +62,7 @@ def small_settings() -> None:
     planning.TASK_SEQS, planning.TASK_HOURS = TASK_SEQS, TASK_HOURS
     hour_windows.JOB_HOURS = JOB_HOURS
     reading.CHUNK_MESSAGES = CHUNK_MESSAGES
+    compaction.HOURS_AT_ONCE = 2
     Settings.store = property(lambda self: replace(_store(self), patience_s=PATIENCE_S))  # type: ignore[assignment]
 
 
@@ -101,7 +105,7 @@ def capture(archive: str, adopt: bool = False) -> int:
     settings = Settings.load()
     with Workspace(settings) as workspace:
         hours = due.select_hours(workspace, archive, adopt=adopt)
-    return capture_hours(_SESSION, settings, archive, hours, adopt=adopt)
+    return capture_hours(SESSION, settings, archive, hours, adopt=adopt)
 
 
 def capture_hours(session: Any, settings: Settings, archive: str, hours: Sequence[str], *, adopt: bool = False) -> int:
@@ -120,7 +124,7 @@ def begin(spec: ReplaySpec, replay_id: str | None = None) -> str:
 
 def replay(replay_id: str) -> tuple[int, int]:
     """Run or resume; messages published and found."""
-    done = replay_run.run_replay(_SESSION, Settings.load(), replay_id)
+    done = replay_run.run_replay(SESSION, Settings.load(), replay_id)
     return done.published, done.found
 
 

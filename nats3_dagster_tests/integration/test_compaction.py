@@ -1,6 +1,6 @@
 """Compaction: a sealed hour has fewer chunks afterwards, and nothing else of it is another."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from nats3_dagster import fault_points
-from nats3_dagster.archive.keep import compaction
+from nats3_dagster.archive.keep import compaction, merge_task
 from nats3_dagster.archive.keep.compaction import compact_hours, due_hours, plan, sealed_hours
+from nats3_dagster.archive.keep.merge_task import HourMerged, MergeTask, merge_hour
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.proof.verify import chunks_to_verify
@@ -22,8 +23,10 @@ from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.cli.wording import WORDS
-from nats3_dagster.errors import ChunkError, Conflict, OperatorError
+from nats3_dagster.errors import ChunkError, Conflict, EngineError, OperatorError
 from nats3_dagster.model import Archive, Gap, Selection, SeqRange, StreamState
+from nats3_dagster.pipeline import compact_run
+from nats3_dagster.pipeline.compact_run import run_compaction
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.races import errors, meet, race
@@ -294,13 +297,13 @@ def test_what_changes_the_hour_meanwhile_wins(
     workspace: Workspace, logs: Archive, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Workspace, Archive], None]
 ) -> None:
     small(workspace, logs)
-    real = compaction.merge
+    real = merge_task.merge
 
     def merge(*args: Any) -> Any:
         yield from real(*args)
         happens(workspace, logs)
 
-    monkeypatch.setattr(compaction, "merge", merge)
+    monkeypatch.setattr(merge_task, "merge", merge)
     with pytest.raises(Conflict):
         compact(workspace, logs)
     if happens is removed:
@@ -311,7 +314,7 @@ def test_what_changes_the_hour_meanwhile_wins(
     new = {key for key in objects if f"{1:020}-{30:020}" in key}
     assert new == set()
     assert known <= objects
-    monkeypatch.setattr(compaction, "merge", real)
+    monkeypatch.setattr(merge_task, "merge", real)
     seal(workspace, logs)
     compact(workspace, logs)
     assert len(bounds(workspace, logs)) == 1
@@ -409,3 +412,61 @@ def test_what_is_not_equal_is_not_committed(
     assert what_is_held(workspace, logs) == before
     objects = [key for key, _ in workspace.bucket(logs.spec.bucket).list("of/logs/archive=logs")]
     assert sum(key.endswith(".parquet") for key in objects) == 6
+
+
+def test_many_hours_are_merged_by_tasks_of_spark_and_fail_alone(
+    workspace: Workspace, logs: Archive, spark: Any, s3_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact_run, "SPARK_FROM_HOURS", 4)
+    monkeypatch.setattr(compaction, "HOURS_AT_ONCE", 3)
+    hours = [hour_key(n) for n in range(1, 8)]
+    for n in range(1, 8):
+        for first in range(20 * n - 19, 20 * n, 5):
+            store(workspace, logs, n, messages(first, first + 4))
+    seal(workspace, logs, *hours)
+    old = live(workspace, logs)
+    damage(s3_client, old[5])  # in the second hour
+    lost = old[25].meta  # in the seventh
+    workspace.bucket(lost.bucket).delete(lost.key)
+
+    def no_session() -> Any:
+        raise AssertionError("three hours start no Spark")
+
+    done = list(run_compaction(no_session, workspace, logs, hours[2:5]))
+    assert [(one.hour, one.before, one.after) for one in done] == [(hour, 4, 1) for hour in hours[2:5]]
+    done = []
+    with pytest.raises(ChunkError, match=r"2 hours of archive logs were not compacted.*") as raised:
+        for one in run_compaction(lambda: spark, workspace, logs, hours):
+            done.append(one)
+    assert f"{hours[1]}, {hours[6]}" in str(raised.value)
+    assert [(one.hour, one.before, one.after) for one in done] == [
+        (hour, 4 if hour in (hours[0], hours[5]) else 1, 1) for hour in hours if hour not in (hours[1], hours[6])
+    ]
+    left = [(first, first + 4) for n in (2, 7) for first in range(20 * n - 19, 20 * n, 5)]
+    merged = [(20 * n - 19, 20 * n) for n in (1, 3, 4, 5, 6)]
+    assert bounds(workspace, logs) == sorted(left + merged)
+    # What a task had put for an hour that failed is removed: the store has what was there, and what is live.
+    objects = {key for key, _ in workspace.bucket(logs.spec.bucket).list("of/logs/archive=logs")}
+    kept = {one.meta.key for one in (*old, *live(workspace, logs))}
+    assert {key for key in objects if key.endswith(".parquet")} == kept - {lost.key}
+
+
+def test_a_lost_task_of_spark_leaves_its_hours_as_they_were(
+    workspace: Workspace, logs: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = [hour_key(n) for n in (7, 8)]
+    for n in (7, 8):
+        for first in (10 * n - 69, 10 * n - 64):
+            store(workspace, logs, n, messages(first, first + 4))
+    seal(workspace, logs, *hours)
+
+    def lose(tasks: Sequence[MergeTask]) -> tuple[Sequence[HourMerged], EngineError]:
+        """The first task comes back, and the worker of the second dies."""
+        return [merge_hour(tasks[0])], EngineError("Spark lost a task", "Run it again")
+
+    done: list[compaction.Compacted] = []
+    with pytest.raises(EngineError, match="Spark lost a task"):
+        done.extend(compact_hours(workspace, logs, hours, None, lose))
+    assert bounds(workspace, logs) == [(1, 10), (11, 15), (16, 20)]
+    assert [(one.before, one.after) for one in compact_hours(workspace, logs, hours)] == [(1, 1), (2, 1)]
+    check_whole(workspace, logs)

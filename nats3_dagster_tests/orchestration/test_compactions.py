@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pytest
 from dagster import DagsterInstance, RunRequest, SensorResult, SkipReason, build_sensor_context
 
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.defs.compactions import COMPACT_TAG
 from nats3_dagster.defs.project import load
+from nats3_dagster.pipeline import compact_run
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.repairs import damage
 from nats3_dagster_tests.support.small_chunks import bounds, live, small
@@ -32,7 +34,11 @@ def execute(instance: DagsterInstance, request: RunRequest) -> bool:
     ).success
 
 
-def test_hours_that_are_due_are_compacted(instance: DagsterInstance, workspace: Workspace, bucket: str) -> None:
+@pytest.mark.parametrize("from_hours", [200, 1])
+def test_hours_that_are_due_are_compacted(
+    instance: DagsterInstance, workspace: Workspace, bucket: str, monkeypatch: pytest.MonkeyPatch, from_hours: int
+) -> None:
+    monkeypatch.setattr(compact_run, "SPARK_FROM_HOURS", from_hours)
     archive = made(workspace, bucket, "logs")
     folder.claim(workspace, archive)
     small(workspace, archive)

@@ -59,7 +59,7 @@ def fill(
             filled.append(meta)
         else:
             _report(archive, messages.num_rows)
-            filled += merge(workspace, archive, meta, messages)
+            filled += merge(workspace.bucket, archive.spec, meta, messages)
     return tuple(filled)
 
 

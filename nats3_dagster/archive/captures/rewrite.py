@@ -1,6 +1,6 @@
 """Rewriting: messages that are at hand become chunks in the store, of the sequences that are asked for."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from nats3_dagster.chunks import ChunkWriter, open_chunk
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES, as_wire
-from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Incarnation, Reason, SeqRange
+from nats3_dagster.model import ArchiveSpec, ChunkMeta, Incarnation, Reason, SeqRange
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.objects import Bucket
-from nats3_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,13 @@ def write_chunks(
         yield _put(bucket, writer, SeqRange(start, covers.last), absent_reason)
 
 
-def merge(workspace: Workspace, archive: Archive, old: ChunkMeta, found: pa.Table) -> list[ChunkMeta]:
+def merge(bucket_of: Callable[[str], Bucket], spec: ArchiveSpec, old: ChunkMeta, found: pa.Table) -> list[ChunkMeta]:
     """New chunks for the place of one: its messages, and those found of sequences that it says are absent. Raises
     StoreError, ChunkError."""
-    reader = open_chunk(workspace.bucket(old.bucket).get(old.key), old)
+    reader = open_chunk(bucket_of(old.bucket).get(old.key), old)
     merged = pa.concat_tables([table_of(reader.batches()), found]).sort_by("seq").combine_chunks()
-    origin = Origin(archive.spec, old.incarnation, old.hour, reader.footer.config, reader.footer.subjects)
-    bucket = workspace.bucket(archive.spec.bucket)
+    origin = Origin(spec, old.incarnation, old.hour, reader.footer.config, reader.footer.subjects)
+    bucket = bucket_of(spec.bucket)
     return list(write_chunks(bucket, origin, old.covers, old.absent_reason or "deleted", merged.to_batches()))
 
 

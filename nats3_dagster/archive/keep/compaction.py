@@ -6,20 +6,27 @@ of grace, until a sweep removes them. A process that dies in between leaves obje
 compaction puts again, or an hour that the next seal seals.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from nats3_dagster.archive.keep.merge import Merged, merge
+from nats3_dagster.archive.keep.merge import Merged, damaged
+from nats3_dagster.archive.keep.merge_task import HourMerged, MergeTask, Perform, merge_hour
 from nats3_dagster.archive.keep.runs import Run, runs_of
 from nats3_dagster.archive.proof.seal import failed_hours, seal_hours
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import remove_objects
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError
+from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, ObjectMissing, OperatorError, from_json
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, ChunkMeta
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
+
+# Hours of one Spark job. Those that a process has merged when it dies are merged again.
+HOURS_AT_ONCE = 64
+# From so many hours on a JVM's start, 5 s, is less than what two tasks at a time save.
+SPARK_FROM_HOURS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,52 +103,104 @@ def plan(workspace: Workspace, archive: Archive, hour: str) -> HourPlan:
 
 
 def compact_hours(
-    workspace: Workspace, archive: Archive, hours: Iterable[str], run_id: str | None = None
+    workspace: Workspace,
+    archive: Archive,
+    hours: Iterable[str],
+    run_id: str | None = None,
+    perform: Perform | None = None,
 ) -> Iterator[Compacted]:
     """Compact each of the hours. One that fails does not stop the others: at the end the first error is raised, naming
-    each hour that failed.
+    each hour that failed. `perform` merges many hours at once; without it this process merges them, one by one.
 
     Raises OperatorError as `plan`; ChunkError if an object is not as it was written; Conflict if an hour changes
-    meanwhile; StoreError; and at once when the catalog does not answer, or the archive does not own its folder."""
+    meanwhile; StoreError; what ended a task; and at once when the catalog does not answer, or the archive does not own
+    its folder."""
     failed: list[tuple[str, Nats3Error]] = []
     hours = tuple(hours)
     if hours:
         folder.require(workspace, archive)
-    for hour in hours:
-        try:
-            yield _compact(workspace, archive, hour, run_id)
-        except Nats3Error as error:
-            if isinstance(error, CatalogError) and not isinstance(error, Conflict):
-                raise
-            failed.append((hour, error))
+    at_once = HOURS_AT_ONCE if perform else 1
+    for at in range(0, len(hours), at_once):
+        yield from _compact(workspace, archive, hours[at : at + at_once], run_id, perform or _here(workspace), failed)
     if len(failed) == 1 and isinstance(failed[0][1], OperatorError):
         raise failed[0][1]  # it names the hour
     if failed:
         raise failed_hours(archive, failed, "compacted")
 
 
-def _compact(workspace: Workspace, archive: Archive, hour: str, run_id: str | None) -> Compacted:
-    compaction = workspace.catalog.compaction
-    begun, planned = workspace.catalog.now(), plan(workspace, archive, hour)
+def _here(workspace: Workspace) -> Perform:
+    return lambda tasks: ([merge_hour(task, workspace.bucket) for task in tasks], None)
+
+
+def _compact(
+    workspace: Workspace,
+    archive: Archive,
+    hours: Sequence[str],
+    run_id: str | None,
+    perform: Perform,
+    failed: list[tuple[str, Nats3Error]],
+) -> Iterator[Compacted]:
+    """Compact these hours; those that fail are added to `failed`."""
+    begun, plans = workspace.catalog.now(), dict[str, HourPlan]()
+    for hour in hours:
+        with _noted(hour, failed):
+            plans[hour] = plan(workspace, archive, hour)
     fault_point("compact.planned")
-    put: list[ChunkMeta] = []
+    tasks = [
+        MergeTask(archive.spec, workspace.settings.store, one.hour, one.runs) for one in plans.values() if one.runs
+    ]
+    outcomes, ended = perform(tasks) if tasks else ((), None)
+    done = {one.hour: one for one in outcomes}
+    for hour, planned in plans.items():
+        outcome = done.get(hour)
+        if planned.runs and outcome is None:
+            assert ended
+            failed.append((hour, ended))
+            continue
+        with _noted(hour, failed):
+            yield _taken(workspace, archive, planned, outcome, begun, run_id)
+
+
+@contextmanager
+def _noted(hour: str, failed: list[tuple[str, Nats3Error]]) -> Generator[None]:
+    """Adds a failure of the hour to `failed`. One of the catalog is no hour's, and is raised."""
     try:
-        merged = [one for run in planned.runs for one in merge(workspace, archive, run, put)]
+        yield
+    except Nats3Error as error:
+        if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+            raise
+        failed.append((hour, error))
+
+
+def _taken(
+    workspace: Workspace,
+    archive: Archive,
+    planned: HourPlan,
+    outcome: HourMerged | None,
+    begun: datetime,
+    run_id: str | None,
+) -> Compacted:
+    """The hour with its merged chunks in the catalog, and sealed again. `outcome`: None where nothing was merged."""
+    compaction, hour = workspace.catalog.compaction, planned.hour
+    merged = outcome.merged if outcome else ()
+    try:
+        if outcome and outcome.error:
+            raise _error_of(workspace, archive, planned, outcome)
         if merged:
-            pairs = [([chunk.id for chunk in one.old], one.meta) for one in merged]
+            pairs = [(one.old, one.meta) for one in merged]
             compaction.swap(archive, hour, pairs, begun=begun, run_id=run_id)
     except Nats3Error as error:
         if isinstance(error, CatalogError) and not isinstance(error, Conflict):
             raise  # nothing says whether they were committed: the next compaction finds them
         # None that another compaction has committed meanwhile: the catalog does not give it out.
-        for meta in put:
+        for meta in outcome.put if outcome else ():
             remove_objects(workspace, meta.bucket, [meta.key])
         raise
     if not merged:
         compaction.mark(archive, hour, planned.revision)
         return Compacted(hour, planned.chunks, planned.chunks)
     fault_point("compact.swapped")
-    result, row = _result(hour, planned, merged), compaction.hour(archive, hour)
+    result, row = _result(planned, merged), compaction.hour(archive, hour)
     for _ in seal_hours(workspace, archive, [hour], run_id):
         fault_point("compact.sealed")
     # What came into it meanwhile may be small: then another compaction is due.
@@ -150,11 +209,27 @@ def _compact(workspace: Workspace, archive: Archive, hour: str, run_id: str | No
     return result
 
 
-def _result(hour: str, planned: HourPlan, merged: list[Merged]) -> Compacted:
-    old = [chunk.meta for one in merged for chunk in one.old]
+def _error_of(workspace: Workspace, archive: Archive, planned: HourPlan, outcome: HourMerged) -> Nats3Error:
+    """The error of an hour that could not be merged. An object that is not there was removed with its chunk, or is
+    lost."""
+    assert outcome.error
+    error = from_json(outcome.error)
+    if not isinstance(error, ObjectMissing):
+        return error
+    if any(workspace.catalog.points.chunk(chunk.id) is None for chunk in planned.merged):
+        return Conflict(
+            f"Chunks of hour {planned.hour} of archive {archive.name} were taken out meanwhile",
+            Next.COMPACT(archive=archive.name),
+        )
+    return damaged(archive.name, error)
+
+
+def _result(planned: HourPlan, merged: Sequence[Merged]) -> Compacted:
+    gone = {chunk_id for one in merged for chunk_id in one.old}
+    old = [chunk.meta for chunk in planned.merged if chunk.id in gone]
     new = tuple(one.meta for one in merged)
     return Compacted(
-        hour,
+        planned.hour,
         before=planned.chunks,
         after=planned.chunks - len(old) + len(new),
         old_bytes=sum(meta.stored_bytes for meta in old),

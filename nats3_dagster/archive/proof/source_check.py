@@ -84,7 +84,7 @@ def correct(workspace: Workspace, archive: Archive, compared: Compared) -> int:
     begun = workspace.catalog.now()
     if compared.chunk:
         old = compared.chunk.meta
-        chunks = merge(workspace, archive, old, compared.found)
+        chunks = merge(workspace.bucket, archive.spec, old, compared.found)
         workspace.catalog.chunks.replace(archive, [compared.chunk.id], chunks, (), begun=begun)
         remove_objects(workspace, old.bucket, [old.key])
     else:

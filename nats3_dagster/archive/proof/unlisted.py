@@ -96,7 +96,7 @@ def _fill_chunks(
             continue
         begun = catalog.now()
         if (messages := missing_in(workspace, archive, old, orphans)) is not None:
-            chunks = merge(workspace, archive, old, messages)
+            chunks = merge(workspace.bucket, archive.spec, old, messages)
             catalog.chunks.replace(archive, [chunk.id], chunks, (), begun=begun, what="adopted")
             remove_objects(workspace, old.bucket, [old.key])
             added += messages.num_rows

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive.keep.compaction import Compacted, compact_hours, due_hours, plan, sealed_hours
+from nats3_dagster.archive.keep.compaction import Compacted, due_hours, plan, sealed_hours
+from nats3_dagster.cli.processes import compact_hours
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, Size, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
@@ -29,7 +30,8 @@ def compact(
     """Merge the small chunks of an archive's sealed hours, or of some: the same messages in fewer objects.
 
     The new objects are read again and compared with the old ones, row by row, before the catalog has them. The old
-    objects go with `nats3 store sweep`, once the grace period is over."""
+    objects go with `nats3 store sweep`, once the grace period is over. From 200 hours on Spark merges several at a
+    time."""
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
         hours = _hours(workspace, archive, hour, due=due)
