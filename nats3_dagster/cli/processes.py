@@ -6,11 +6,10 @@ PySpark is imported here, and only when a command starts Spark: that takes half 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.captures.hour_run import HourRun
-from nats3_dagster.archive.keep.compaction import Compacted
 from nats3_dagster.cli.terminal.progress import note, progress_bar, step
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
@@ -19,6 +18,9 @@ from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.replay.launch import launched
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+
+if TYPE_CHECKING:
+    from nats3_dagster.archive.keep.compaction import Compacted
 
 T = TypeVar("T")
 # Failed hours that are said while a command runs. Its last line counts them.
@@ -93,7 +95,7 @@ def _note_of(name: str, run: HourRun) -> Callable[[str, Nats3Error], None]:
     return say
 
 
-def compact_hours(workspace: Workspace, archive: Archive, hours: Sequence[str]) -> Iterator[Compacted]:
+def compact_hours(workspace: Workspace, archive: Archive, hours: Sequence[str]) -> "Iterator[Compacted]":
     """Compact hours of an archive, in Spark where they are many. An hour that fails does not stop the others. Raises
     Nats3Error at the end."""
     from nats3_dagster.pipeline.compact_run import run_compaction

@@ -25,7 +25,7 @@ from nats3_dagster.workspace import Workspace
 
 # Hours of one Spark job. Those that a process has merged when it dies are merged again.
 HOURS_AT_ONCE = 64
-# From so many hours on a JVM's start, 5 s, is less than what two tasks at a time save.
+# From here on a JVM's start, 5 s, is less than what two tasks at a time save.
 SPARK_FROM_HOURS = 200
 
 
