@@ -82,7 +82,7 @@ _ABOVE_NATS = {
 }
 # Folders whose tests store in a folder unless they are about S3: a fixture or the marker `s3` says so. An object of the
 # embedded S3 server costs 35 ms of processor time, and contract/ tests that both kinds of store do the same.
-_IN_FOLDER = {"integration", "http"}
+_IN_FOLDER = {"integration", "http", "orchestration"}
 _OF_S3 = {"s3_server", "own_s3", "s3", "s3_client", "spark_with_settings"}
 # Of a suite in two processes; the other folders follow.
 _LONGEST_FIRST = ("browser", "orchestration", "acceptance", "faults")

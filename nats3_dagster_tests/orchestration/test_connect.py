@@ -97,6 +97,7 @@ def execute(job: str, remote: str, *more: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120)
 
 
+@pytest.mark.s3
 def test_a_capture_and_a_replay_share_the_servers_workers_and_show_no_secret(
     server: Server, settings: Settings, wire: Wire, bucket: str, tmp_path: Path
 ) -> None:
@@ -182,6 +183,7 @@ print("pushed", pushed.count())
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.s3
 def test_a_client_reads_and_writes_by_the_names_of_the_sources(
     server: Server, settings: Settings, wire: Wire, workspace: Workspace, bucket: str, tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
     assert graph.get(AssetKey(["jetstream", "ORDERS"])).is_external
 
 
+@pytest.mark.s3
 def test_hours_begin_with_the_oldest_message_and_hold_the_current_one(loaded: Definitions, two_days_ago: int) -> None:
     nodes = {name: loaded.resolve_asset_graph().get(AssetKey(["orders", name])) for name in ("chunks", "replay")}
     for node in nodes.values():
@@ -233,6 +234,7 @@ def test_a_window_of_sequences_that_are_none_is_refused(text: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*environment_vars")  # Dagster reads its own deprecated property
+@pytest.mark.s3
 def test_no_secret_is_in_what_dagster_stores_of_the_definitions(loaded: Definitions, settings: Settings) -> None:
     from dagster._core.remote_representation.external_data import RepositorySnap
     from dagster_shared.serdes import serialize_value

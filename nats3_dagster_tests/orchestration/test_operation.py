@@ -202,6 +202,7 @@ def replays_an_hour_a_run_by_the_command_line(dagster: Dagster, wire: Wire, hour
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.steady_hour(150)
 @pytest.mark.timeout(1500)  # capture, seal, eight replays, each a process of its own
+@pytest.mark.s3
 def test_a_replay_is_cancelled_and_continued_and_nothing_shows_a_secret(
     wire: Wire, hours: list[str], bucket: str, tmp_path: Path
 ) -> None:

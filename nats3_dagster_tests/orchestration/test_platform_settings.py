@@ -35,6 +35,7 @@ def made(definitions: Definitions, *key: str) -> AssetsDefinition:
     return definitions.resolve_assets_def(AssetKey(list(key)))
 
 
+@pytest.mark.s3
 def test_the_most_specific_value_counts_and_tags_and_kinds_add_up(settings: Settings) -> None:
     attributes = {
         "owners": ["team:platform"],
@@ -87,6 +88,7 @@ def test_the_most_specific_value_counts_and_tags_and_kinds_add_up(settings: Sett
     assert [list(one.owners) for one in made(definitions, "more", "chunks").specs] == [["team:platform"]]
 
 
+@pytest.mark.s3
 def test_an_archive_of_the_catalog_has_settings_of_its_own_and_a_component_the_last_word(
     catalog: Catalog, settings: Settings
 ) -> None:
@@ -146,6 +148,7 @@ def test_every_asset_has_the_owners_of_the_settings(settings: Settings, monkeypa
     assert {tuple(node.owners) for node in graph.asset_nodes} == {("team:data", "ops@example.com")}
 
 
+@pytest.mark.s3
 def test_the_kind_s3_is_of_that_store_alone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ ROOT = Path(__file__).parents[2]
 CHUNKS, REPLAY = AssetKey(["events", "chunks"]), AssetKey(["events", "replay"])
 
 
+@pytest.mark.s3
 def test_capture_of_several_hours_materializes_each(
     spark: Any, settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
 ) -> None:

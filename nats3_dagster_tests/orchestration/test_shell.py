@@ -36,6 +36,7 @@ def execute(
     )
 
 
+@pytest.mark.s3
 def test_a_capture_in_the_checkout_is_kept_in_postgres(settings: Settings, wire: Wire, bucket: str) -> None:
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"x" * 100)] * 300)

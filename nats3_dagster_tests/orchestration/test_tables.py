@@ -53,6 +53,7 @@ def says(instance: DagsterInstance) -> dict[str, Any]:
     return shown | {"version": (event.asset_materialization.tags or {})["dagster/data_version"]}
 
 
+@pytest.mark.s3
 def test_the_asset_of_a_table(settings: Settings, bucket: str) -> None:
     with Workspace(settings) as workspace:
         logs(workspace, bucket)
@@ -80,6 +81,7 @@ def test_the_asset_of_a_table(settings: Settings, bucket: str) -> None:
     assert "acme_logs_sync_table" in {job.name for job in component.get_repository_def().get_all_jobs()}
 
 
+@pytest.mark.s3
 def test_a_run_syncs_the_table_and_the_sensor_has_nothing_to_add(
     settings: Settings, bucket: str, instance: DagsterInstance
 ) -> None:
