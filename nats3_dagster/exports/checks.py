@@ -21,9 +21,10 @@ def check_export(workspace: Workspace, archive: Archive, spec: ExportSpec) -> No
 
 def check_apart(workspace: Workspace, archive: Archive, spec: ExportSpec) -> None:
     """Raises OperatorError if the destination contains chunks of an archive, or lies among them."""
-    place, folder = spec.place, workspace.settings.store.folder
+    place, store = spec.place, workspace.settings.store
     for other in {a.name: a for a in (*workspace.catalog.archives.all(), archive)}.values():
         prefix = archive_prefix(other.spec.prefix, other.name)
+        folder = store.of(other.spec.bucket).folder
         if place.scheme == "file" and folder is not None:
             ours, theirs = _real(Path(place.prefix)), _real(folder / other.spec.bucket / prefix)
         elif place.scheme == "s3" and folder is None and place.bucket == other.spec.bucket:

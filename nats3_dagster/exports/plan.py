@@ -60,12 +60,13 @@ def staging_folder(archive: str, export: str, hour: str) -> str:
 
 
 def outlet_options(store: StoreOptions, archive: Archive, spec: ExportSpec) -> OutletOptions:
-    """How to reach the export's place. S3 is the one of the settings; where archives lie in a folder, the AWS SDK finds
-    endpoint and credentials in its environment."""
+    """How to reach the export's place. S3 is that of the settings for this bucket; where it is a folder, the AWS SDK
+    finds endpoint and credentials in its environment."""
     place = spec.place_of(archive.name, archive.spec.stream)
     if place.scheme != "s3":
         return OutletOptions(place.scheme, place.bucket, place.prefix)
-    return OutletOptions("s3", place.bucket, place.prefix, store if store.folder is None else _plain_s3(store))
+    there = store.of(place.bucket)
+    return OutletOptions("s3", place.bucket, place.prefix, there if there.folder is None else _plain_s3(there))
 
 
 def _plain_s3(store: StoreOptions) -> StoreOptions:

@@ -58,6 +58,7 @@ class Bucket:
     Safe to use from several threads; not to be carried over a fork. Every method raises StoreError."""
 
     def __init__(self, options: StoreOptions, name: str) -> None:
+        options = options.of(name)
         learn(options.secret_access_key, options.session_token)  # a worker has read no settings
         self.name = name
         self._options = options

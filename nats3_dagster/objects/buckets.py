@@ -12,6 +12,7 @@ from nats3_dagster.objects.store_options import StoreOptions
 
 def bucket_exists(options: StoreOptions, name: str) -> bool:
     """True if the bucket exists and these credentials may list it. Raises StoreError for anything but yes and no."""
+    options = options.of(name)
     where = faults.Place(options.place, name)
     if options.folder is not None:
         return (options.folder / name).is_dir()
@@ -27,6 +28,7 @@ def bucket_exists(options: StoreOptions, name: str) -> bool:
 
 def create_bucket(options: StoreOptions, name: str) -> bool:
     """Creates the bucket; False if it already exists and belongs to this account. Raises StoreError."""
+    options = options.of(name)
     where = faults.Place(options.place, name)
     if options.folder is not None:
         try:
@@ -51,6 +53,7 @@ def create_bucket(options: StoreOptions, name: str) -> bool:
 def delete_versions(options: StoreOptions, name: str, prefix: str) -> int:
     """Delete all versions and delete markers under the prefix for good; the number of those that stay, because these
     credentials or the store do not delete versions. Raises OperatorError where there is no such profile."""
+    options = options.of(name)
     where = faults.Place(options.place, name)
     if options.folder is not None:
         return 0
@@ -69,6 +72,7 @@ def delete_versions(options: StoreOptions, name: str, prefix: str) -> int:
 def unended_uploads(options: StoreOptions, name: str, prefix: str, before: datetime) -> list[tuple[str, str]]:
     """Key and id of the multipart uploads under the prefix that were begun before the moment and have not ended. Raises
     StoreError."""
+    options = options.of(name)
     where = faults.Place(options.place, name)
     if options.folder is not None:
         return []
@@ -87,6 +91,7 @@ def unended_uploads(options: StoreOptions, name: str, prefix: str, before: datet
 
 def abort_upload(options: StoreOptions, name: str, key: str, upload_id: str) -> None:
     """End a multipart upload without an object. Raises StoreError."""
+    options = options.of(name)
     where = faults.Place(options.place, name)
     answer = _call(options, where, "abort_multipart_upload", Bucket=name, Key=key, UploadId=upload_id)
     if isinstance(answer, StoreError):

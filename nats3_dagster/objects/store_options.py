@@ -3,7 +3,7 @@
 Invariant: nothing is read from the environment, and no secret shows in a `repr` or in `place`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +27,8 @@ class StoreOptions:
     storage_class: str | None = None  # of new objects; None: the bucket's default
     sse: str | None = None  # AES256 or aws:kms, how new objects are encrypted; None: the bucket's default
     sse_kms_key_id: str | None = None  # of aws:kms; None: the account's default key
+    # Buckets that are elsewhere, each with its own store: in other regions or accounts, or of other providers.
+    elsewhere: tuple[tuple[str, "StoreOptions"], ...] = ()
     # Seconds for which a failed request is tried again. A store that is down is an error after that; one that takes
     # connections and stays silent after 1.6 times that.
     patience_s: float = 10.0
@@ -44,6 +46,15 @@ class StoreOptions:
             )
         if self.sse_kms_key_id and self.sse != "aws:kms":
             raise OperatorError("A KMS key is set, and encryption with KMS is not", "Set NATS3_S3_SSE to aws:kms")
+
+    def of(self, bucket: str) -> "StoreOptions":
+        """The store that has this bucket."""
+        found = next((options for name, options in self.elsewhere if name == bucket), None)
+        return self if found is None else replace(found, patience_s=self.patience_s)
+
+    def has_elsewhere(self, bucket: str) -> bool:
+        """True for a bucket that is not in this store."""
+        return any(name == bucket for name, _ in self.elsewhere)
 
     @property
     def folder(self) -> Path | None:

@@ -97,6 +97,17 @@ def token_hashes(text: str) -> tuple[str, ...]:
     return hashes
 
 
+def bucket_profiles(text: str) -> tuple[tuple[str, str], ...]:
+    """The profile of each bucket that is elsewhere. Raises ValueError."""
+    pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
+    found = tuple((bucket.strip(), profile.strip()) for bucket, _, profile in pairs)
+    if not all(bucket and profile for bucket, profile in found) or len(dict(found)) < len(found):
+        raise ValueError(
+            "no buckets with their profiles. Write BUCKET=PROFILE, several joined by commas, each bucket once"
+        )
+    return found
+
+
 def _checked(parse: Any) -> AfterValidator:
     """A validator that keeps the text if `parse` takes it."""
 
@@ -184,6 +195,8 @@ class Fields(BaseModel):
     s3_secret_access_key: SecretStr | None = _aws("AWS_SECRET_ACCESS_KEY")
     s3_session_token: SecretStr | None = _aws("AWS_SESSION_TOKEN")
     s3_profile: str | None = _aws("AWS_PROFILE")  # of the SDK's shared files; its name travels to Spark's workers
+    # Buckets that are elsewhere, as BUCKET=PROFILE joined by commas: the profile says where, and logs in.
+    s3_bucket_profiles: Annotated[str, _checked(bucket_profiles)] = ""
     s3_storage_class: StorageClass | None = None  # STANDARD_IA, GLACIER_IR ...; None: the bucket's default
     s3_sse: Literal["AES256", "aws:kms"] | None = None  # None: the bucket's default
     s3_sse_kms_key_id: str | None = None  # None: the account's default key

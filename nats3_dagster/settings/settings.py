@@ -14,7 +14,7 @@ from nats3_dagster.jetstream.login_files import Embedded
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.objects import StoreOptions, profile_place
 from nats3_dagster.settings.config_file import config_path, holds_secrets
-from nats3_dagster.settings.fields import Fields, listen_address, token_hashes
+from nats3_dagster.settings.fields import Fields, bucket_profiles, listen_address, token_hashes
 from nats3_dagster.settings.home import home
 from nats3_dagster.settings.masking import masked
 from nats3_dagster.settings.names import unknown_variables
@@ -154,6 +154,9 @@ class Settings(Fields):
             storage_class=self.s3_storage_class,
             sse=self.s3_sse,
             sse_kms_key_id=self.s3_sse_kms_key_id,
+            elsewhere=tuple(
+                (bucket, _store_of(profile)) for bucket, profile in bucket_profiles(self.s3_bucket_profiles)
+            ),
         )
 
     @property
@@ -178,7 +181,7 @@ class Settings(Fields):
 
     def object_url(self, bucket: str, key: str) -> str:
         """Where an object is, or with a slash at the key's end a folder, for people: `s3://...` or `file://...`."""
-        folder = self.store.folder
+        folder = self.store.of(bucket).folder
         if folder is None:
             return f"s3://{bucket}/{key}"
         return (folder / bucket / key).as_uri() + ("/" if key.endswith("/") else "")
@@ -207,6 +210,15 @@ def _path(key: str, path: Path | None) -> str | None:
 @functools.cache
 def _profile_place(profile: str) -> tuple[str | None, str | None]:
     return profile_place(profile)
+
+
+def _store_of(profile: str) -> StoreOptions:
+    """The store of a profile. Its endpoint is named where it is AWS: the environment may name another one, which every
+    client would take."""
+    region, endpoint = _profile_place(profile)
+    region = region or "us-east-1"
+    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return StoreOptions(endpoint=endpoint or f"https://s3.{region}.{domain}", region=region, profile=profile)
 
 
 @functools.cache

@@ -90,7 +90,7 @@ def path_of(settings: Settings, file: TableFile) -> str:
 
 def location(settings: Settings, bucket: str, key: str) -> str:
     """`s3://bucket/key`, or `file:///folder/bucket/key`."""
-    folder = settings.store.folder
+    folder = settings.store.of(bucket).folder
     return f"s3://{bucket}/{key}" if folder is None else f"file://{folder / bucket / key}"
 
 

@@ -57,6 +57,12 @@ def create(
     archive = workspace.catalog.archives.get(name)
     if location and ({"@", "?", "#"} & set(location) or secret_in(location)):
         raise OperatorError("The table's location holds a login or a query, and would be stored", "Leave it out")
+    if workspace.settings.store.has_elsewhere(archive.spec.bucket):
+        raise OperatorError(
+            f"The bucket {archive.spec.bucket!r} is elsewhere by NATS3_S3_BUCKET_PROFILES, and a table's files are "
+            "looked for in the store of the settings",
+            "Make that store the one of the settings; or read the archive without a table",
+        )
     identifier = _identifier(identifier or f"{NAMESPACE}.{archive.name}")
     if known := workspace.catalog.tables.of(archive.id):
         raise WrongState(f"Archive {archive.name} has the table {known.identifier} already", Next.LIST_TABLES())

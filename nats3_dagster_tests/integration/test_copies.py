@@ -1,9 +1,11 @@
 """Copies: another bucket has each object, hours wait for it with their seal, and removals reach it."""
 
 import hashlib
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,10 +27,12 @@ from nats3_dagster.chunks.footer_cache import FooterCache
 from nats3_dagster.defs import upkeep_sensors
 from nats3_dagster.defs.failures import CannotTick
 from nats3_dagster.defs.upkeep_sensors import copy_sensor
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import ChunkError, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk, Selection
-from nats3_dagster.objects import Bucket, create_bucket
+from nats3_dagster.objects import Bucket, bucket_exists, create_bucket
 from nats3_dagster.query import engine
+from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.small_chunks import (
@@ -335,3 +339,58 @@ def test_an_archive_is_made_again_from_its_copy(
     seal(workspace, again)
     assert {*objects(workspace, third)} >= {chunk.meta.key for chunk in live(workspace, again)}
     assert lag(workspace, again, third) == (0, 0)
+
+
+def test_a_copy_is_in_another_store_by_a_profile(
+    workspace: Workspace, bucket: str, own_s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats3: Command
+) -> None:
+    """The environment has keys and an endpoint of S3, and none of them is for the copy."""
+    config = tmp_path / "aws_config"
+    config.write_text(
+        f"[profile dr]\nregion = {own_s3.region}\nendpoint_url = {own_s3.endpoint}\n"
+        f"aws_access_key_id = {own_s3.access_key}\naws_secret_access_key = {own_s3.secret_key}\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("NATS3_S3_BUCKET_PROFILES", "far=dr")
+    monkeypatch.setenv("NATS3_DELETE_GRACE", "0")
+    create_bucket(own_s3.options, "far")
+    with Workspace(Settings.load()) as work:
+        archive = made(work, bucket, "logs")
+        folder.claim(work, archive)
+        change(work, "logs", {"copies": ("far",)})
+        archive = work.catalog.archives.get("logs")
+        small(work, archive)  # sealed, so the copy has all of it
+        there = {key for key, _ in Bucket(own_s3.options, "far").list()}
+        chunks = live(work, archive)
+        assert {chunk.meta.key for chunk in chunks} <= there
+        assert not bucket_exists(workspace.settings.store, "far")
+        before = rows(work, archive)
+        lost, damaged = chunks[1].meta, chunks[3].meta
+        work.bucket(bucket).delete(lost.key)
+        work.bucket(bucket).put_again(damaged.key, b"x", hashlib.sha256(b"x").hexdigest())
+        assert rows(work, archive).equals(before)
+        nats3.ok("chunk", "repair", "logs")
+        # Without a look at the copy.
+        assert rows(workspace, archive).equals(before)
+        compact(work, archive)
+        (new,) = live(work, archive)
+        assert Bucket(own_s3.options, "far").exists(new.meta.key)
+        swept(work)
+        nats3.ok("store", "copy", "logs")
+        assert not Bucket(own_s3.options, "far").exists(chunks[0].meta.key)
+        said = nats3("doctor", "--bucket", "far").out
+        assert f"Bucket far is in {own_s3.options.place}: profile dr" in said
+        assert f"Bucket far of {own_s3.options.place}: writes, reads, lists and deletes" in said
+
+
+def test_a_bucket_without_a_profile_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {
+        "far": "Write BUCKET=PROFILE",
+        "far=": "Write BUCKET=PROFILE",
+        "a=x,a=y": "each bucket once",
+        "far=nowhere": "There is no AWS profile nowhere",
+    }
+    for value, says in words.items():
+        monkeypatch.setenv("NATS3_S3_BUCKET_PROFILES", value)
+        with pytest.raises(OperatorError, match=re.escape(says)):
+            assert Settings.load().store

@@ -34,6 +34,8 @@ def check(settings: Settings, buckets: Sequence[str]) -> Iterator[Finding]:
     options = settings.store
     if options.folder is None:
         yield Finding("ok", AREA, f"S3 identity: {identity(options)}")
+    for name, there in options.elsewhere:
+        yield Finding("ok", AREA, f"Bucket {name} is in {there.place}: {identity(there)}")
     if not buckets:
         # The name is free, and the answer tells reachability and credentials from each other.
         bucket_exists(options, f"nats3-doctor-{secrets.token_hex(8)}")
@@ -55,7 +57,7 @@ def check(settings: Settings, buckets: Sequence[str]) -> Iterator[Finding]:
 
 def _check_bucket(options: StoreOptions, name: str) -> Iterator[Finding]:
     if not bucket_exists(options, name):
-        yield Finding("fail", AREA, f"The bucket {name!r} does not exist in {options.place}", "Create it")
+        yield Finding("fail", AREA, f"The bucket {name!r} does not exist in {options.of(name).place}", "Create it")
         return
     try:
         yield from _try(options, name)
@@ -86,7 +88,7 @@ def _try(options: StoreOptions, name: str) -> Iterator[Finding]:
                 "fail", AREA, f"Bucket {name}: an object is there after it was deleted", "Look at versioning and locks"
             )
             return
-        yield Finding("ok", AREA, f"Bucket {name} of {options.place}: writes, reads, lists and deletes")
+        yield Finding("ok", AREA, f"Bucket {name} of {options.of(name).place}: writes, reads, lists and deletes")
         yield _race(bucket, keys[1:], data)
     finally:
         for key in keys:

@@ -75,7 +75,9 @@ def _check(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool, take_ov
     state, has_bucket = check_source(workspace, spec), objects.bucket_exists(store, spec.bucket)
     if not has_bucket and not create_bucket:
         raise OperatorError(
-            f"The bucket {spec.bucket!r} does not exist in {store.place}", Next.CREATE_BUCKET(), field="bucket"
+            f"The bucket {spec.bucket!r} does not exist in {store.of(spec.bucket).place}",
+            Next.CREATE_BUCKET(),
+            field="bucket",
         )
     if has_bucket and not take_over:
         folder.check_free(workspace, spec)

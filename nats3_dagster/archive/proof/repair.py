@@ -80,8 +80,9 @@ def plan_repair(workspace: Workspace, archive: Archive, bad: Sequence[Verified],
     store."""
     missing = sum(isinstance(verified.error, ObjectMissing) for verified in bad)
     if every is not None and missing == every > 1 and not archive.spec.copies:
+        place = workspace.settings.store.of(archive.spec.bucket).place
         raise OperatorError(
-            f"None of the {missing} objects of archive {archive.name} is in {workspace.settings.store.place}",
+            f"None of the {missing} objects of archive {archive.name} is in {place}",
             Next.NAME_HOURS_TO_REPAIR(),
         )
     chunks = [verified.chunk for verified in bad]

@@ -83,7 +83,7 @@ def _of(workspace: Workspace, archive: Archive, chunk: Chunk, seq: int, expires_
         row = len(seqs) - 1
     signed = workspace.bucket(meta.bucket).sign(meta.key, expires_s)
     start, length = reader.span(index)
-    is_file = workspace.settings.store.folder is not None
+    is_file = workspace.settings.store.of(meta.bucket).folder is not None
     values = {
         "url": signed.url,
         "size": meta.stored_bytes,

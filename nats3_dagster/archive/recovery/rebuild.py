@@ -77,7 +77,9 @@ def archives_in(workspace: Workspace, bucket_name: str, prefix: str) -> list[str
     """The names of the archives that have a folder there. Raises OperatorError if there is none, StoreError."""
     store = workspace.settings.store
     if not bucket_exists(store, bucket_name):
-        raise OperatorError(f"The bucket {bucket_name!r} does not exist in {store.place}", field="bucket")
+        raise OperatorError(
+            f"The bucket {bucket_name!r} does not exist in {store.of(bucket_name).place}", field="bucket"
+        )
     found = [match[1] for path in workspace.bucket(bucket_name).folders(prefix) if (match := _ARCHIVE.match(path))]
     if not found:
         raise OperatorError(

@@ -46,7 +46,7 @@ def owner_key(folder: str) -> str:
 
 def check_bucket(workspace: Workspace, archive: Archive) -> None:
     """Raises OperatorError when the archive's bucket is gone."""
-    store = workspace.settings.store
+    store = workspace.settings.store.of(archive.spec.bucket)
     if not bucket_exists(store, archive.spec.bucket):
         raise OperatorError(
             f"The bucket {archive.spec.bucket!r} of archive {archive.name} does not exist in {store.place}",
@@ -102,7 +102,7 @@ def inspect(workspace: Workspace, archive: Archive) -> bool:
         archive, limit=1, with_minutes=False
     ):
         return False
-    place = f"The bucket {spec.bucket!r} in {workspace.settings.store.place}"
+    place = f"The bucket {spec.bucket!r} in {workspace.settings.store.of(spec.bucket).place}"
     if owner is None:
         raise StoreError(
             f"{place} is not the one that archive {archive.name} was written to: its owner object is missing",
