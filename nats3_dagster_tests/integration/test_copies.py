@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from nats3_dagster.archive.proof.repair import plan_repair, repair_all
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
 from nats3_dagster.archive.read.points import by_sequence
+from nats3_dagster.archive.read.references import reference
 from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import copies, copy_check, folder
 from nats3_dagster.catalog.copies import CopyLag
@@ -369,6 +371,10 @@ def test_a_copy_is_in_another_store_by_a_profile(
         work.bucket(bucket).delete(lost.key)
         work.bucket(bucket).put_again(damaged.key, b"x", hashlib.sha256(b"x").hexdigest())
         assert rows(work, archive).equals(before)
+        urls = [reference(work, archive, seq, 60) for seq in (1, lost.covers.first)]
+        assert [one.bucket for one in urls] == [bucket, "far"]
+        with urllib.request.urlopen(urls[1].url) as answer:
+            assert hashlib.sha256(answer.read()).hexdigest() == lost.sha256
         nats3.ok("chunk", "repair", "logs")
         # Without a look at the copy.
         assert rows(workspace, archive).equals(before)

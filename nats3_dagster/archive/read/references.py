@@ -1,5 +1,6 @@
 """References: where a message's bytes are in the store, and a URL that reads them for a while without a login."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from string import Template
@@ -7,8 +8,9 @@ from typing import Final
 
 from nats3_dagster.archive.read.points import locate, not_selected, read_live
 from nats3_dagster.archive.stored.ranged import open_ranged
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.model import Archive, Chunk, Incarnation, SeqRange
+from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 
 # What S3 takes for a signed URL: 7 days.
@@ -81,9 +83,10 @@ def _of(workspace: Workspace, archive: Archive, chunk: Chunk, seq: int, expires_
         if seqs[-1] != seq:
             raise not_selected(archive, seq, chunk)
         row = len(seqs) - 1
-    signed = workspace.bucket(meta.bucket).sign(meta.key, expires_s)
+    bucket = _bucket_of(workspace, chunk)
+    signed = bucket.sign(meta.key, expires_s)
     start, length = reader.span(index)
-    is_file = workspace.settings.store.of(meta.bucket).folder is not None
+    is_file = workspace.settings.store.of(bucket.name).folder is not None
     values = {
         "url": signed.url,
         "size": meta.stored_bytes,
@@ -102,7 +105,7 @@ def _of(workspace: Workspace, archive: Archive, chunk: Chunk, seq: int, expires_
         url=signed.url,
         expires_at=signed.expires_at,
         note=_FILE_NOTE if is_file else _TEMPORARY_NOTE if signed.is_temporary else "",
-        bucket=meta.bucket,
+        bucket=bucket.name,
         key=meta.key,
         size=meta.stored_bytes,
         sha256=meta.sha256,
@@ -117,6 +120,19 @@ def _of(workspace: Workspace, archive: Archive, chunk: Chunk, seq: int, expires_
         how=read.substitute(values),
         python=program.substitute(values | {"url": repr(signed.url)}),
     )
+
+
+def _bucket_of(workspace: Workspace, chunk: Chunk) -> Bucket:
+    """The archive's bucket; or the first copy that has the object where that has it no more, or cut short. Only an
+    archive with copies costs a HEAD."""
+    own, meta = workspace.bucket(chunk.meta.bucket), chunk.meta
+    if not chunk.copies:
+        return own
+    for bucket in (own, *map(workspace.bucket, chunk.copies)):
+        with suppress(StoreError):
+            if bucket.head(meta.key).size == meta.stored_bytes:
+                return bucket
+    return own
 
 
 _FILE_NOTE: Final = "The store is a folder: the URL is that of a file on its machine, and does not end"
