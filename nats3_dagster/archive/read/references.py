@@ -123,8 +123,8 @@ def _of(workspace: Workspace, archive: Archive, chunk: Chunk, seq: int, expires_
 
 
 def _bucket_of(workspace: Workspace, chunk: Chunk) -> Bucket:
-    """The archive's own bucket; or the first copy that has the object, where the own one no longer has it whole. Only an
-    archive with copies costs a HEAD."""
+    """The archive's own bucket; or the first copy that has the object, where the own one no longer has it whole. Only
+    an archive with copies costs a HEAD."""
     own, meta = workspace.bucket(chunk.meta.bucket), chunk.meta
     if not chunk.copies:
         return own
