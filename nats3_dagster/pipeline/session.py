@@ -38,7 +38,7 @@ def prepare(master: str | None = None) -> None:
     # Otherwise the workers run the first `python3` on PATH, which has neither pyarrow nor this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if _is_local(master):
+    if (master or "local").startswith("local"):
         # Spark resolves the host's own name at start and fails where that has no address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
@@ -68,15 +68,17 @@ def start(master: str | None = None, remote: str | None = None, **conf: str) -> 
 def prepare_jvm(master: str | None, conf: Mapping[str, object]) -> None:
     """Start the JVM in which PySpark then makes a session of this configuration, unless there is one. Raises
     EngineError when it does not start. An interrupt leaves no running JVM."""
+    ours = _LOCAL if _is_local(master or conf.get("spark.master")) else {}
     prepare(master)
     try:
-        jvm.launch(_LOCAL | dict(conf) if _is_local(master) else conf)
+        jvm.launch(ours | dict(conf))
     except (PySparkException, OSError) as error:
         raise not_started(error) from error
 
 
-def _is_local(master: str | None) -> bool:
-    return (master or "local").startswith("local")
+def _is_local(master: object) -> bool:
+    """Whether Spark runs on this machine alone. Without a master a configuration of the user's may name one."""
+    return str(master).startswith("local") if master else "SPARK_CONF_DIR" not in os.environ
 
 
 def not_started(error: Exception) -> EngineError:
