@@ -77,7 +77,7 @@ def prepare_jvm(master: str | None, conf: Mapping[str, object]) -> None:
 
 
 def _is_local(master: object) -> bool:
-    """Whether Spark runs on this machine alone. Without a master a configuration of the user's may name one."""
+    """True if Spark runs on this machine alone. Without a master a configuration of the user's may name one."""
     return str(master).startswith("local") if master else "SPARK_CONF_DIR" not in os.environ
 
 
