@@ -93,7 +93,7 @@ def read(
             platform,
             owners=owners,
             store_kinds=kinds,
-            of_catalog={name: of_catalog(found.archive.spec) for name, found in totals.items()},
+            of_catalog=of_catalog(one.spec for one in defined),
         )
     except Nats3Error as error:
         raise CannotLoad(error, naming) from None

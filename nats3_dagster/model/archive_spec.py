@@ -9,7 +9,7 @@ from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.asset_settings import AssetSettings
 from nats3_dagster.model.export_spec import ExportSpec
 from nats3_dagster.model.pattern import Pattern
-from nats3_dagster.model.spec_table import Kind, check_settings, setting
+from nats3_dagster.model.spec_table import Kind, check_length, check_settings, setting
 from nats3_dagster.model.stream import STREAM_NAME
 from nats3_dagster.subjects import check_filter
 
@@ -233,8 +233,7 @@ def _check_copies(copies: tuple[str, ...], bucket: str) -> None:
     if len({*copies, bucket}) <= len(copies):
         hint = "Name each bucket once: the copy has the keys of the archive's own bucket"
         raise OperatorError("A copy is in the archive's own bucket, or named twice", hint, field="copies")
-    if len(copies) > _MOST_COPIES:
-        raise OperatorError(f"There are {len(copies)} copies", f"Use {_MOST_COPIES} at most", field="copies")
+    check_length("copies", copies, _MOST_COPIES)
 
 
 def _check_prefix(prefix: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.pattern import Pattern
-from nats3_dagster.model.spec_table import Kind, setting, settings_of
+from nats3_dagster.model.spec_table import Kind, check_length, setting, settings_of
 
 GROUP = r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*"
 OWNER = r"team:\S+|[^\s@:]+@[^\s@:]+\.[^\s@:]+"
@@ -122,8 +122,7 @@ class AssetSettings:
     def check_assets(self) -> None:
         """Raises OperatorError for lists that are too long, and for windows that Dagster would refuse."""
         for name, most in (("owners", _MOST), ("tags", _MOST), ("kinds", _MOST_KINDS)):
-            if len(getattr(self, name)) > most:
-                raise OperatorError(f"There are {len(getattr(self, name))} {name}", f"Use {most} at most", field=name)
+            check_length(name, getattr(self, name), most)
         keys = [tag.partition("=")[0] for tag in self.tags]
         if len({*keys}) < len(keys):
             raise OperatorError("A key of tags is there twice", "Give each key one value", field="tags")

@@ -6,7 +6,7 @@ written once.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import MISSING, Field, dataclass, fields
 from datetime import datetime
 from enum import Enum, auto
@@ -291,6 +291,12 @@ def check_settings(spec: Any) -> None:
             raise OperatorError(f"There is no {one.name} {value!r}", hint, field=one.name)
         if value is not None and not _in_range(one, value):
             raise OperatorError(f"{one.name} is {value}", f"Use {_range(one)}", field=one.name)
+
+
+def check_length(name: str, values: Sized, most: int) -> None:
+    """Raises OperatorError, with the field, for a list of more elements."""
+    if len(values) > most:
+        raise OperatorError(f"There are {len(values)} {name}", f"Use {most} at most", field=name)
 
 
 def file_at(path: str, folder: Path) -> str:

@@ -12,8 +12,7 @@ from nats3_dagster.objects.store_options import StoreOptions
 
 def bucket_exists(options: StoreOptions, name: str) -> bool:
     """True if the bucket exists and these credentials may list it. Raises StoreError for anything but yes and no."""
-    options = options.of(name)
-    where = faults.Place(options.place, name)
+    options, where = _located(options, name)
     if options.folder is not None:
         return (options.folder / name).is_dir()
     answer = _call(options, where, "list_objects_v2", Bucket=name, MaxKeys=1)
@@ -28,8 +27,7 @@ def bucket_exists(options: StoreOptions, name: str) -> bool:
 
 def create_bucket(options: StoreOptions, name: str) -> bool:
     """Creates the bucket; False if it already exists and belongs to this account. Raises StoreError."""
-    options = options.of(name)
-    where = faults.Place(options.place, name)
+    options, where = _located(options, name)
     if options.folder is not None:
         try:
             (options.folder / name).mkdir(parents=True)
@@ -53,8 +51,7 @@ def create_bucket(options: StoreOptions, name: str) -> bool:
 def delete_versions(options: StoreOptions, name: str, prefix: str) -> int:
     """Delete all versions and delete markers under the prefix for good; the number of those that stay, because these
     credentials or the store do not delete versions. Raises OperatorError where there is no such profile."""
-    options = options.of(name)
-    where = faults.Place(options.place, name)
+    options, where = _located(options, name)
     if options.folder is not None:
         return 0
     answer = _call(options, where, "list_object_versions", Bucket=name, Prefix=prefix)
@@ -72,8 +69,7 @@ def delete_versions(options: StoreOptions, name: str, prefix: str) -> int:
 def unended_uploads(options: StoreOptions, name: str, prefix: str, before: datetime) -> list[tuple[str, str]]:
     """Key and id of the multipart uploads under the prefix that were begun before the moment and have not ended. Raises
     StoreError."""
-    options = options.of(name)
-    where = faults.Place(options.place, name)
+    options, where = _located(options, name)
     if options.folder is not None:
         return []
     found: list[tuple[str, str]] = []
@@ -91,11 +87,16 @@ def unended_uploads(options: StoreOptions, name: str, prefix: str, before: datet
 
 def abort_upload(options: StoreOptions, name: str, key: str, upload_id: str) -> None:
     """End a multipart upload without an object. Raises StoreError."""
-    options = options.of(name)
-    where = faults.Place(options.place, name)
+    options, where = _located(options, name)
     answer = _call(options, where, "abort_multipart_upload", Bucket=name, Key=key, UploadId=upload_id)
     if isinstance(answer, StoreError):
         raise answer
+
+
+def _located(options: StoreOptions, name: str) -> tuple[StoreOptions, faults.Place]:
+    """The store that has the bucket, and the bucket's name for people."""
+    there = options.of(name)
+    return there, faults.Place(there.place, name)
 
 
 def _call(options: StoreOptions, where: faults.Place, operation: str, **arguments: Any) -> Any:

@@ -146,9 +146,8 @@ def _compact(
         with _noted(hour, failed):
             plans[hour] = plan(workspace, archive, hour)
     fault_point("compact.planned")
-    tasks = [
-        MergeTask(archive.spec, workspace.settings.store, one.hour, one.runs) for one in plans.values() if one.runs
-    ]
+    store = workspace.settings.store
+    tasks = [MergeTask(archive.spec, store, one.hour, one.runs) for one in plans.values() if one.runs]
     outcomes, ended = perform(tasks) if tasks else ((), None)
     done = {one.hour: one for one in outcomes}
     for hour, planned in plans.items():

@@ -7,6 +7,7 @@ from string import Template
 from typing import Final
 
 from nats3_dagster.archive.read.points import locate, not_selected, read_live
+from nats3_dagster.archive.stored.presence import holder
 from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.model import Archive, Chunk, Incarnation, SeqRange
@@ -125,14 +126,10 @@ def _of(workspace: Workspace, archive: Archive, chunk: Chunk, seq: int, expires_
 def _bucket_of(workspace: Workspace, chunk: Chunk) -> Bucket:
     """The archive's own bucket; or the first copy that has the object, where the own one no longer has it whole. Only
     an archive with copies costs a HEAD."""
-    own, meta = workspace.bucket(chunk.meta.bucket), chunk.meta
-    if not chunk.copies:
-        return own
-    for bucket in (own, *map(workspace.bucket, chunk.copies)):
+    if chunk.copies:
         with suppress(StoreError):
-            if bucket.head(meta.key).size == meta.stored_bytes:
-                return bucket
-    return own
+            return holder(workspace, chunk)
+    return workspace.bucket(chunk.meta.bucket)
 
 
 _FILE_NOTE: Final = "The store is a folder: the URL is that of a file on its machine, and does not end"

@@ -40,15 +40,21 @@ def _check(workspace: Workspace, bucket: str, folder: str, chunks: Sequence[Chun
     for chunk in chunks:
         if listed.get(chunk.stored.key) != chunk.stored.stored_bytes:
             # The store is asked for the object itself before it counts as missing.
-            from_any_bucket(chunk, workspace.bucket, partial(_look, meta=chunk.stored))
+            holder(workspace, chunk)
 
 
-def _look(bucket: Bucket, meta: ChunkMeta) -> bool:
-    """True. Raises ObjectMissing or StoreError unless the object is there with its size."""
+def holder(workspace: Workspace, chunk: Chunk) -> Bucket:
+    """The first bucket, the archive's own or a copy, that has the chunk's object with its size: one HEAD for each that
+    is asked. Raises ObjectMissing or StoreError if there is none."""
+    return from_any_bucket(chunk, workspace.bucket, partial(_look, meta=chunk.stored))
+
+
+def _look(bucket: Bucket, meta: ChunkMeta) -> Bucket:
+    """The bucket. Raises ObjectMissing or StoreError unless the object is there with its size."""
     size = bucket.head(meta.key).size
     if size != meta.stored_bytes:
         raise ObjectMissing(
             f"{meta.key} has {size} bytes and not {meta.stored_bytes}",
             "It was truncated or replaced: restore it from a copy, or capture the hour again",
         )
-    return True
+    return bucket

@@ -128,12 +128,12 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
 
 def _setting_lines(view: dict[str, Any]) -> dict[str, object]:
     """The settings of an archive, without texts that are empty, and without those of its assets that have no value."""
-    shown = [
-        one
-        for one in settings_of(ArchiveSpec)
-        if one.name != "name" and (view[one.body_key] or one.name not in ASSET_SETTINGS)
-    ]
-    return {one.label: one.shown(view[one.body_key]) for one in shown if view[one.body_key] not in (None, "")}
+    values = {one: view[one.body_key] for one in settings_of(ArchiveSpec) if one.name != "name"}
+    return {
+        one.label: one.shown(value)
+        for one, value in values.items()
+        if value or (value not in (None, "") and one.name not in ASSET_SETTINGS)
+    }
 
 
 def _losses(view: dict[str, Any]) -> list[str]:
