@@ -10,7 +10,7 @@ from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.spec_table import Kind, setting, settings
 from nats3_dagster.model.stream import STREAM_NAME, Incarnation, check_stream_name
-from nats3_dagster.subjects import Transform
+from nats3_dagster.subjects import Transform, overlap
 
 Order = Literal["stream", "subject", "none"]
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -64,7 +64,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySpec:
-    """A replay as asked for. Raises OperatorError if a field is invalid; `write_subject` is checked by `transform`."""
+    """A replay as asked for. Raises OperatorError if a field is invalid; `write_subject` is checked by `transform`, and
+    here only where the replay follows its archive."""
 
     # Name of the archive.
     archive: str
@@ -181,6 +182,8 @@ class ReplaySpec:
         if self.poll_interval_s is not None:
             with blaming("poll_interval_s"):
                 self._check_follow(self.poll_interval_s)
+            with blaming("write_subject"):
+                self._check_no_loop()
 
     def _check_follow(self, poll_interval_s: float) -> None:
         if not LEAST_POLL_S <= poll_interval_s < math.inf:
@@ -206,6 +209,16 @@ class ReplaySpec:
                 "A replay that follows its archive needs the headers that say where a message comes from: without them "
                 "it could not be resumed",
                 "Keep them",
+            )
+
+    def _check_no_loop(self) -> None:
+        """Raises OperatorError if a replay that follows its archive would take again what it published."""
+        pattern = self.transform().pattern
+        if self.into_own_stream and overlap(pattern, self.read_subject):
+            raise OperatorError(
+                f"What is published to {pattern} is archived again, and the replay takes {self.read_subject}: it would "
+                "follow itself without end",
+                "Choose a read subject that does not take what it publishes, or leave out the poll interval",
             )
 
     @property

@@ -14,7 +14,6 @@ from nats3_dagster.catalog.replay_lock import ReplayLock
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import PAUSE, superseded
-from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, Chunk
 from nats3_dagster.replay.job import ReplayJob
 from nats3_dagster.replay.planning.destinations import (
@@ -23,8 +22,8 @@ from nats3_dagster.replay.planning.destinations import (
     check_subject_sizes,
     check_targets,
 )
-from nats3_dagster.replay.planning.plan import source_of
-from nats3_dagster.replay.targets import listening, target_state
+from nats3_dagster.replay.planning.topology import Topology
+from nats3_dagster.replay.targets import target_state
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -90,23 +89,18 @@ def check_more(workspace: Workspace, archive: Archive, job: ReplayJob, chunks: t
     """Ask of further chunks what a plan asks: the targets may have changed since, and so may what fills the archived
     stream. Raises Nats3Error."""
     # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
-    from nats3_dagster.replay.planning.refusals import check_load, check_takes, load_of
+    from nats3_dagster.replay.planning.refusals import checked_load
 
     spec, transform = job.spec, job.spec.transform()
     chosen = chosen_of(workspace, archive, spec.selection, chunks)
     check_objects(workspace, chunks)
     check_subject_sizes(transform, chosen)
-    source = source_of(workspace, chosen)
     takers = [target_state(workspace.link, target) for target in job.targets]
-    streams = listening(workspace.link, [transform.pattern])
-    check_own_stream(workspace.link, archive, source, spec, transform, streams)
+    topology = Topology.read(workspace, spec, transform, chosen, begins=False)
+    check_own_stream(archive, spec, transform, topology)
     check_targets(workspace, spec, transform, chosen, takers)
     check_provable(spec, takers)
-    server = server_info(workspace.link)
-    load = load_of(workspace, spec, transform, chosen, takers, server.max_payload, with_ids=not job.batched)
-    check_load(load, server.max_payload)
-    for taker in takers:
-        check_takes(spec, source, taker, load)
+    checked_load(workspace, spec, transform, chosen, topology, takers, batched=job.batched)
 
 
 def _check_asked(pause: bool, replay_id: str) -> None:

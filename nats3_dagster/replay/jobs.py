@@ -169,7 +169,8 @@ def begin_job(
 
 def plan_job(workspace: Workspace, source: JobSource, spec: ReplaySpec, write_stream: str | None) -> ReplayPlan:
     """Returns the plan of the load job: nothing is published, created or recorded. Raises as `begin_job`."""
-    planned = plan(workspace, _resolved(workspace, source, spec, write_stream))
+    spec = _resolved(workspace, source, spec, write_stream)
+    planned = plan(workspace, spec)
     _check_stream(planned, write_stream)
     return planned
 

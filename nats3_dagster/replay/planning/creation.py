@@ -9,7 +9,7 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.codes import known_settings
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import ServerInfo
-from nats3_dagster.jetstream.streams import create_stream, find_stream, stream_name_taken
+from nats3_dagster.jetstream.streams import create_stream, stream_name_taken
 from nats3_dagster.model import Incarnation, ReplaySpec, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, overlap
@@ -88,10 +88,10 @@ def origins(config: Mapping[str, Any]) -> set[str]:
     return {feed["name"] for feed in feeds if not feed.get("external")}
 
 
-def check_creation(link: Link, made: Creation) -> None:
+def check_creation(made: Creation, *, is_name_taken: bool) -> None:
     """Where no stream listens on the subjects: raises OperatorError if `create` could not succeed, because the name is
     taken or the subjects are the server's own."""
-    if find_stream(link, made.name):
+    if is_name_taken:
         raise stream_name_taken(made.name)
     for pattern in made.config["subjects"]:
         if any(overlap(pattern, subject) for subject in _RESERVED):

@@ -1,14 +1,11 @@
 """Destinations: the subjects that a replay publishes to, and whether the right streams take all of them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from nats3_dagster.archive.selected.chosen import Chosen
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Archive, ReplaySpec, StreamState
-from nats3_dagster.replay.planning.creation import origins
+from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.targets import removes
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, encoded, matches, overlap, readable
@@ -66,24 +63,11 @@ def check_targets(
             raise OperatorError(f"No stream listens on {target}, to which {source} would go", hint)
 
 
-def check_own_stream(
-    link: Link,
-    archive: Archive,
-    source: Mapping[str, Any],
-    spec: ReplaySpec,
-    transform: Transform,
-    streams: Iterable[StreamState],
-) -> None:
+def check_own_stream(archive: Archive, spec: ReplaySpec, transform: Transform, topology: Topology) -> None:
     """Raises OperatorError if the replay would be archived again, be it on the way of mirrors and sources."""
     if spec.into_own_stream:
         return
-    names, waiting = {archive.spec.stream}, [source]
-    while waiting:
-        for origin in origins(waiting.pop()) - names:
-            names.add(origin)
-            state = find_stream(link, origin)
-            waiting += [state.config] if state else []
-    own = next((s.name for s in streams if s.name in names), None)
+    own = next((stream.name for stream in topology.listening if stream.name in topology.feeding), None)
     if own is None:
         return
     what = f"the stream that archive {archive.name} archives"

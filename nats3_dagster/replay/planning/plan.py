@@ -1,17 +1,14 @@
 """Plan: what a replay would publish and into which streams, checked before its first message goes out."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from nats3_dagster.archive.selected.chosen import Chosen, choose, choose_next, removed_notes
 from nats3_dagster.archive.selected.extent import Extent
 from nats3_dagster.archive.stored.presence import check_objects
-from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Archive, ReplaySpec, ReplayTarget, StreamState
-from nats3_dagster.replay.planning.creation import Creation, check_creation, creation
+from nats3_dagster.replay.planning.creation import Creation, check_creation
 from nats3_dagster.replay.planning.destinations import (
     archived_subjects,
     check_own_stream,
@@ -21,9 +18,10 @@ from nats3_dagster.replay.planning.destinations import (
 )
 from nats3_dagster.replay.planning.exported import check_exported, check_follows, missing
 from nats3_dagster.replay.planning.forgotten import check_forgotten
+from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.status import check_forerunner
-from nats3_dagster.replay.targets import goes_one_at_a_time, listening, takes_batches
-from nats3_dagster.subjects import Transform, overlap
+from nats3_dagster.replay.targets import goes_one_at_a_time, takes_batches
+from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
 
 # Subjects that a plan shows.
@@ -75,7 +73,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     """Everything that can be known before the first message goes out. Nothing is published, created or recorded. Raises
     OperatorError, ObjectMissing or TargetError."""
     # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
-    from nats3_dagster.replay.planning.refusals import check_load, check_takes, load_of, notes
+    from nats3_dagster.replay.planning.refusals import checked_load, notes
 
     archive = workspace.catalog.archives.get(spec.archive)
     check_forerunner(workspace, archive, spec)
@@ -83,66 +81,40 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     if spec.poll_interval_s is None:
         chosen = choose(workspace, archive, spec.selection, over_gaps=spec.over_gaps)
     else:
-        check_no_loop(spec, transform)
         chosen = choose_next(workspace, archive, spec.selection, over_gaps=spec.over_gaps)
+    removed = removed_notes(workspace, archive, spec.selection)
     for page in chosen.pages(workspace):
         check_objects(workspace, page)
     check_subject_sizes(transform, chosen)
-    server, source = server_info(workspace.link), source_of(workspace, chosen)
-    made = creation(spec, transform, source, server)
-    streams = listening(workspace.link, made.config["subjects"] if made else [transform.pattern])
-    check_own_stream(workspace.link, archive, source, spec, transform, streams)
+    topology = Topology.read(workspace, spec, transform, chosen, begins=True)
+    check_own_stream(archive, spec, transform, topology)
     unexported = _check_deletion(workspace, archive, spec, chosen.extent.whole_hours)
-    if made and not streams:
-        check_creation(workspace.link, made)
-        takers, targets = [made.state], ()
-        batched = server.takes_batches
+    if made := topology.creation:
+        check_creation(made, is_name_taken=topology.is_name_taken)
+        takers, batched = (made.state,), topology.server.takes_batches
     else:
-        check_targets(workspace, spec, transform, chosen, streams)
-        takers, targets, made = streams, tuple(target_of(s) for s in streams), None
-        batched = takes_batches(streams, server)
+        takers, batched = topology.listening, takes_batches(topology.listening, topology.server)
+        check_targets(workspace, spec, transform, chosen, takers)
     check_provable(spec, takers)
-    check_forgotten(workspace, transform.pattern, chosen, streams)
-    load = load_of(workspace, spec, transform, chosen, takers, server.max_payload, with_ids=not batched)
-    check_load(load, server.max_payload)
-    for taker in takers:
-        check_takes(spec, source, taker, load)
+    check_forgotten(workspace, transform.pattern, chosen, topology.listening)
+    load = checked_load(workspace, spec, transform, chosen, topology, takers, batched=batched)
+    alone = goes_one_at_a_time(spec, takers, topology.server, batched=batched)
     return ReplayPlan(
         archive,
         spec,
         transform.pattern,
         chosen,
-        targets,
+        tuple(target_of(stream) for stream in topology.listening),
         batched,
         made,
         _samples(workspace, spec, transform, chosen),
-        tuple(notes(takers, load, marks=spec.marks, alone=goes_one_at_a_time(spec, takers, server, batched=batched)))
-        + unexported
-        + removed_notes(workspace, archive, spec.selection),
+        (*notes(takers, load, marks=spec.marks, alone=alone), *unexported, *removed),
     )
 
 
 def target_of(state: StreamState) -> ReplayTarget:
     """A stream that takes what the replay publishes from now on."""
     return ReplayTarget(state.incarnation, state.last_seq + 1)
-
-
-def check_no_loop(spec: ReplaySpec, transform: Transform) -> None:
-    """Raises OperatorError if a replay that follows its archive would take again what it published."""
-    if spec.into_own_stream and overlap(transform.pattern, spec.read_subject):
-        raise OperatorError(
-            f"What is published to {transform.pattern} is archived again, and the replay takes {spec.read_subject}: it "
-            "would follow itself without end",
-            "Choose a read subject that does not take what it publishes, or leave out the poll interval",
-        )
-
-
-def source_of(workspace: Workspace, chosen: Chosen) -> Mapping[str, Any]:
-    """The configuration of the archived stream, as it was last observed; of the newest one without chunks."""
-    archive = chosen.archive
-    newest = chosen.newest or workspace.catalog.coverage.all(archive)[-1].incarnation
-    state = workspace.catalog.coverage.last_state(newest)
-    return state.config if state else {"name": archive.spec.stream}
 
 
 def _check_deletion(

@@ -12,6 +12,7 @@ from nats3_dagster.model import ReplaySpec, StreamState
 from nats3_dagster.replay.messages.headers import MAX_BLOCK
 from nats3_dagster.replay.planning.content import sizes
 from nats3_dagster.replay.planning.forgotten import SAMPLE
+from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.targets import blind_settings, stores_nothing
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform
@@ -41,7 +42,27 @@ class Load:
     largest_message: int
 
 
-def load_of(
+def checked_load(
+    workspace: Workspace,
+    spec: ReplaySpec,
+    transform: Transform,
+    chosen: Chosen,
+    topology: Topology,
+    takers: Sequence[StreamState],
+    *,
+    batched: bool,
+) -> Load:
+    """Returns the load that the takers get. Raises TargetError if the server or one of them will not take it;
+    StoreError, ChunkError."""
+    most = topology.server.max_payload
+    load = _load(workspace, spec, transform, chosen, takers, most, with_ids=not batched)
+    _check_load(load, most)
+    for taker in takers:
+        _check_takes(spec, topology.source, taker, load)
+    return load
+
+
+def _load(
     workspace: Workspace,
     spec: ReplaySpec,
     transform: Transform,
@@ -71,7 +92,7 @@ def load_of(
     )
 
 
-def check_load(load: Load, max_payload: int) -> None:
+def _check_load(load: Load, max_payload: int) -> None:
     """Raises TargetError if no stream of the server takes a header block or a message of this size. `max_payload`: the
     server's, in bytes."""
     if load.largest_block > MAX_BLOCK:
@@ -88,7 +109,7 @@ def check_load(load: Load, max_payload: int) -> None:
         )
 
 
-def check_takes(spec: ReplaySpec, source: Mapping[str, Any], target: StreamState, load: Load) -> None:
+def _check_takes(spec: ReplaySpec, source: Mapping[str, Any], target: StreamState, load: Load) -> None:
     """Raises TargetError if the target will refuse messages, or acknowledge what it does not store. `source` is the
     configuration of the archived stream."""
     for what, hint in _refusals(spec, source, target, load):
