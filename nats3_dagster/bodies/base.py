@@ -21,7 +21,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from nats3_dagster.errors import OperatorError, calling
 from nats3_dagster.hours import SECOND_NS, parse_time
-from nats3_dagster.model.replay import LEAST_PACE, MOST_PACE
+from nats3_dagster.model.replay_spec import LEAST_PACE, MOST_PACE
 from nats3_dagster.model.spec_table import Kind, Setting, settings_of
 from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.settings.names import ALIKE, nearest

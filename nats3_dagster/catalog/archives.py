@@ -6,21 +6,17 @@ planned.
 """
 
 import json
-import time
-from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from uuid import UUID
 
-from psycopg import Error, errors
+from psycopg import errors
 
-from nats3_dagster.catalog.connection import Connection, open_connection
 from nats3_dagster.catalog.coverage import Coverages
 from nats3_dagster.catalog.durables import keep_deliveries
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import Conflict, OperatorError, Unknown
@@ -36,9 +32,6 @@ from nats3_dagster.model import (
 )
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.steps import Next
-
-# How often a lock that another process has is asked for.
-ASK_AGAIN_S = 0.2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,58 +208,6 @@ class Archives:
             sql.run("delete_exports", archive=archive.id)
             sql.run("delete_archive", archive=archive.id)
         return chunks
-
-    @contextmanager
-    def taking(self, archive: Archive, patience_s: float) -> Generator[None]:
-        """Keeps other processes from taking messages for the archive meanwhile. Raises Conflict when another process
-        does for longer than `patience_s`."""
-        busy = Conflict(
-            f"Another process takes messages for archive {archive.name}", "Wait for it: it takes all there are"
-        )
-        with self._alone("try_taking", patience_s, busy, archive=archive.id):
-            yield
-
-    @contextmanager
-    def creating(self, name: str, patience_s: float) -> Generator[None]:
-        """Keeps other processes from creating an archive of this name meanwhile, or its consumer in the stream, and
-        from removing the owner objects of deleted ones. Raises Conflict when another process does for longer than
-        `patience_s`."""
-        busy = Conflict(f"Another process is creating or purging archive {name}", "Wait for it, or end it first")
-        with self._alone("try_creating", patience_s, busy, name=name):
-            yield
-
-    @contextmanager
-    def exporting(self, archive: Archive, export: str, hour: str, patience_s: float) -> Generator[Callable[[], None]]:
-        """Let no other process write the files of an export's hour meanwhile. What it gives raises Conflict once the
-        connection that holds the lock is lost: another process may have it then. Raises Conflict when another process
-        holds it for longer than `patience_s`."""
-        busy = Conflict(f"Another process exports {hour} of {export}", "Wait for it: it makes the same files")
-        with self._alone("try_exporting", patience_s, busy, archive=archive.id, name=export, hour=hour) as lock:
-
-            def check_alone() -> None:
-                try:
-                    lock.execute("")
-                except Error as error:
-                    raise Conflict(
-                        f"The lock of {hour} of {export} was lost with its connection to Postgres",
-                        "Run it again: it makes the same files",
-                    ) from error
-
-            yield check_alone
-
-    @contextmanager
-    def _alone(self, statement: str, patience_s: float, busy: Conflict, **values: object) -> Generator[Connection]:
-        """Hold a lock. It has the connection that is given, its own: it ends when the process does."""
-        until = time.monotonic() + patience_s
-        with open_connection(self._session.url) as connection:
-            try:
-                while not Statements(connection).value(bool, statement, **values):
-                    if time.monotonic() > until:
-                        raise busy
-                    time.sleep(ASK_AGAIN_S)
-            except Error as error:
-                raise failed(error, self._session.where) from error
-            yield connection
 
     def _set_paused(self, name: str, paused: bool) -> Archive:
         with self._session.reading() as sql:

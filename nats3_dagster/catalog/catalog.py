@@ -22,6 +22,7 @@ from nats3_dagster.catalog.history import History
 from nats3_dagster.catalog.holds import Holds
 from nats3_dagster.catalog.hours import Hours
 from nats3_dagster.catalog.launches import Launches
+from nats3_dagster.catalog.locks import Locks
 from nats3_dagster.catalog.measures import Measures
 from nats3_dagster.catalog.points import Points
 from nats3_dagster.catalog.pool import Session
@@ -54,6 +55,7 @@ class Catalog:
         self.holds = Holds(session)
         self.expiry = Expiry(session)
         self.hours = Hours(session)
+        self.locks = Locks(session)
         self.measures = Measures(session)
         self.points = Points(session)
         self.removals = Removals(session)

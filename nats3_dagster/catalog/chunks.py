@@ -4,8 +4,7 @@ Invariant: all that a capture commits is in the archive, or none of it. Postgres
 and chunks that do not add up.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,20 +12,19 @@ from typing import Any
 import psycopg
 
 from nats3_dagster.catalog.archives import lock_archive
+from nats3_dagster.catalog.chunk_rows import add_chunks, id_of
 from nats3_dagster.catalog.durables import keep_deliveries
 from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.multirange import from_multirange, to_multirange
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
-from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, ObjectRow, SubjectsRow
+from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, SubjectsRow
 from nats3_dagster.catalog.statements import Statements
-from nats3_dagster.catalog.subjects import from_stored, to_stored
-from nats3_dagster.errors import CatalogError, Conflict, Unknown
+from nats3_dagster.catalog.subjects import from_stored
+from nats3_dagster.errors import Conflict, Unknown
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, ChunkMeta, Deliveries, Gap, Incarnation, SeqRange, clipped
 
-# A parameter may have 1 GB, and one chunk's deleted ranges several MB.
-STATEMENT_CHARS = 64 << 20
 # Chunks whose absent sequences are asked for at a time.
 _LISTS = 200
 # Chunks that are read and made at a time.
@@ -76,14 +74,14 @@ class Chunks:
             try:
                 if chunks:
                     _check_not_removed(sql, chunks, begun)
-                    _add_chunks(sql, archive, chunks, ids, run_id, merged)
+                    add_chunks(sql, archive, chunks, ids, run_id, merged)
                 if gaps:
                     sql.run(
                         "add_gaps",
                         archive=archive.id,
                         run_id=run_id,
                         reasons=[g.reason for g in gaps],
-                        incarnations=[_id(ids, g.incarnation) for g in gaps],
+                        incarnations=[id_of(ids, g.incarnation) for g in gaps],
                         ranges=[to_multirange(g.ranges) for g in gaps],
                     )
                 if deliveries:
@@ -284,55 +282,6 @@ def _check_not_removed(sql: Statements, chunks: Sequence[ChunkMeta], begun: date
         raise Conflict(f"The object {removed} was removed from the store while this ran", "Run it again")
 
 
-def _add_chunks(
-    sql: Statements,
-    archive: Archive,
-    chunks: Sequence[ChunkMeta],
-    ids: Mapping[Incarnation, int],
-    run_id: str | None,
-    merged: Sequence[int] | None,
-) -> None:
-    of_merged = None if merged is None else [*merged]
-    subjects = {(c.bucket, c.key): _storable(c.subjects) for c in chunks}
-    rows = [
-        {
-            "incarnation_id": _id(ids, c.incarnation),
-            "hour": c.hour,
-            "first_seq": c.covers.first,
-            "last_seq": c.covers.last,
-            "messages": c.messages,
-            "deleted": None if c.deleted is None else to_multirange(c.deleted),
-            "first_ns": c.first_ns,
-            "last_ns": c.last_ns,
-            "payload_bytes": c.payload_bytes,
-            "largest_bytes": c.largest_bytes,
-            "stored_bytes": c.stored_bytes,
-            "sha256": c.sha256,
-            "bucket": c.bucket,
-            "key": c.key,
-            "subjects": len(subjects[c.bucket, c.key]) or None,
-            "minutes": c.minutes,
-            "absent_reason": c.absent_reason,
-        }
-        for c in chunks
-    ]
-    added = [
-        row
-        for batch in _batches(rows)
-        for row in sql.rows(ObjectRow, "add_chunks", archive=archive.id, run_id=run_id, chunks=batch, merged=of_merged)
-    ]
-    of = {(c.bucket, c.key): c for c in chunks}
-    counts = (
-        (row.id, archive.id, ids[meta.incarnation], meta.covers.first, to_stored(subject), messages)
-        for row in added
-        for meta in (of[row.bucket, row.key],)
-        for subject, messages in subjects[row.bucket, row.key].items()
-    )
-    sql.copy("copy_subjects", ["int8", "int8", "int8", "int8", "text", "int8"], counts)
-    blooms = ((row.id, bloom) for row in added if (bloom := of[row.bucket, row.key].bloom) is not None)
-    sql.copy("copy_blooms", ["int8", "bytea"], blooms)
-
-
 def _subjects(sql: Statements, ids: list[int], known: dict[str, str]) -> dict[int, dict[str, int]]:
     """`known`: subjects as stored, and decoded; those of these chunks are added."""
     rows = sql.rows(SubjectsRow, "subjects_of", chunks=ids)
@@ -348,33 +297,3 @@ def _subjects(sql: Statements, ids: list[int], known: dict[str, str]) -> dict[in
 def _deleted(sql: Statements, ids: list[int]) -> dict[int, tuple[SeqRange, ...]]:
     rows = sql.rows(DeletedRow, "deleted_of", chunks=ids)
     return {row.id: from_multirange(row.deleted) for row in rows if row.deleted is not None}
-
-
-def _batches(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The rows as JSON arrays of about STATEMENT_CHARS. Few, because the triggers sum once for each."""
-    batch: list[str] = []
-    size = 0
-    for row in rows:
-        text = json.dumps(row)
-        if batch and size + len(text) > STATEMENT_CHARS:
-            yield f"[{','.join(batch)}]"
-            batch, size = [], 0
-        batch.append(text)
-        size += len(text)
-    yield f"[{','.join(batch)}]"
-
-
-def _id(ids: Mapping[Incarnation, int], incarnation: Incarnation) -> int:
-    incarnation_id = ids.get(incarnation)
-    if incarnation_id is None:
-        raise CatalogError(
-            f"The archive does not archive the {incarnation.stream} of {incarnation.token}", "Observe or adopt it first"
-        )
-    return incarnation_id
-
-
-def _storable(subjects: Mapping[str, int] | None) -> Mapping[str, int]:
-    """The counts by subject; empty where there are none, or a subject has a NUL, which Postgres' text cannot hold."""
-    if subjects is None or any("\0" in subject for subject in subjects):
-        return {}
-    return subjects

@@ -4,20 +4,11 @@ Invariant: triggers add a task in the transaction that adds a chunk or a seal, o
 (migrations/sql/0100_copies.sql). A task goes only when its object is as it says, so what is missing is never forgotten.
 """
 
-import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
-
-from nats3_dagster.catalog.archives import ASK_AGAIN_S
-from nats3_dagster.catalog.connection import open_connection
 from nats3_dagster.catalog.pool import Session
-from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.statements import Statements
-from nats3_dagster.errors import Conflict
 from nats3_dagster.model import Archive
 
 
@@ -99,21 +90,3 @@ class Copies:
             buckets, keys, removes = (list(column) for column in zip(*objects, strict=True))
             with self._session.transaction() as sql:
                 sql.run("copy_done", buckets=buckets, keys=keys, removes=removes)
-
-    @contextmanager
-    def alone(self, bucket: str, patience_s: float) -> Generator[None]:
-        """Keeps other processes from writing to the copy meanwhile: one that removes an object late would take one that
-        was put again. The lock has a connection of its own: it ends when the process does. Raises Conflict when another
-        process has it for longer than `patience_s`."""
-        until = time.monotonic() + patience_s
-        with open_connection(self._session.url) as connection:
-            try:
-                while not Statements(connection).value(bool, "try_copying", bucket=bucket):
-                    if time.monotonic() > until:
-                        raise Conflict(
-                            f"Another process copies into the bucket {bucket}", "Wait for it, then try again"
-                        )
-                    time.sleep(ASK_AGAIN_S)
-            except psycopg.Error as error:
-                raise failed(error, self._session.where) from error
-            yield

@@ -39,7 +39,7 @@ def export_hour(
     `over_retired` the hour may have had chunks that were deleted after a replay. Raises Nats3Error; Conflict if another
     process exports the hour."""
     began = time.monotonic()
-    with workspace.catalog.archives.exporting(archive, spec.name, hour, PATIENCE_S) as check_alone:
+    with workspace.catalog.locks.exporting(archive, spec.name, hour, PATIENCE_S) as check_alone:
         planned = plan(workspace, archive, spec, hour, over_retired=over_retired)
         owner = claim(planned)
         fault_point("export.claimed")

@@ -35,23 +35,21 @@ from nats3_dagster.model.chunk import (
     Unswept,
 )
 from nats3_dagster.model.deliveries import Deliveries
-from nats3_dagster.model.export_spec import OWN_FOLDER, Destination, ExportResult, ExportSpec
+from nats3_dagster.model.destination import Destination
+from nats3_dagster.model.export_spec import OWN_FOLDER, ExportResult, ExportSpec
 from nats3_dagster.model.happening import Happening
 from nats3_dagster.model.hold import Hold
 from nats3_dagster.model.preset import ReplayPreset
 from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
-    ORDERS,
     ChunkResult,
-    Order,
-    Pace,
     Replay,
     ReplayChunk,
     ReplayProgress,
-    ReplaySpec,
     ReplayState,
     ReplayTarget,
 )
+from nats3_dagster.model.replay_spec import ORDERS, Order, Pace, ReplaySpec
 from nats3_dagster.model.selection import Selection
 from nats3_dagster.model.stream import (
     Incarnation,

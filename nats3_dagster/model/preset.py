@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model.pattern import Pattern
-from nats3_dagster.model.replay import ReplaySpec
+from nats3_dagster.model.replay_spec import ReplaySpec
 from nats3_dagster.model.spec_table import Kind, Setting, by_key, check_settings, setting, settings_of
 
 # Settings of replays that a preset does not have: its hours are chosen when it is run, and a run of Dagster ends.

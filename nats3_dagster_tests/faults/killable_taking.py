@@ -23,7 +23,7 @@ STEPS = {
     "in the put": lambda: after(Bucket, "_create"),
     "after the put": lambda: after(Bucket, "put_new"),
     "before the commit": lambda: before(Chunks, "commit"),
-    "in the commit": lambda: after(chunks, "_add_chunks"),
+    "in the commit": lambda: after(chunks, "add_chunks"),
     "after the commit": lambda: before(driver, "acknowledge"),
     "in the acknowledgements": lambda: setattr(driver, "acknowledge", lambda nats, replies: _half(nats, replies)),
     "after the acknowledgements": lambda: after(driver, "acknowledge"),

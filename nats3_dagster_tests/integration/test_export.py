@@ -259,7 +259,7 @@ def wait_until(condition):
 def test_two_runs_of_an_hour_do_not_mix(workspace, archive, tmp_path, monkeypatch):
     monkeypatch.setattr(hour_export, "PATIENCE_S", 0.1)
     with ExitStack() as held:
-        held.enter_context(workspace.catalog.archives.exporting(archive, "files", HOUR, 0))
+        held.enter_context(workspace.catalog.locks.exporting(archive, "files", HOUR, 0))
         with pytest.raises(Conflict, match="Another process exports 2026-11-21-07:00 of files"):
             export(workspace, archive, destination=f"file://{tmp_path}/out")
     assert export(workspace, archive, destination=f"file://{tmp_path}/out").written == 2

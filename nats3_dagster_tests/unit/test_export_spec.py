@@ -4,7 +4,7 @@ import pytest
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Destination, ExportSpec
-from nats3_dagster.model.export_spec import parse_destination
+from nats3_dagster.model.destination import parse_destination
 
 TO = "s3://bucket/out"
 

@@ -5,7 +5,7 @@ import pytest
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Selection, SeqRange
-from nats3_dagster.model.replay import ReplaySpec
+from nats3_dagster.model.replay_spec import ReplaySpec
 
 HOUR, NEXT = "2026-11-21-10:00", "2026-11-21-11:00"
 

@@ -42,9 +42,8 @@ def naming(workspace: Workspace, spec: ArchiveSpec, job_name: str | None, patien
     """Yields the archive with a name that no other process can take meanwhile: its own; or with a `job_name` the first
     one free of name, name_2, name_3 and so on. Raises Conflict when the job, or without one the archive's name, is
     there already, or another process creates it for longer than `patience_s`."""
-    archives = workspace.catalog.archives
     base, number = spec.name, 1
-    with archives.creating(base, patience_s):
+    with workspace.catalog.locks.creating(base, patience_s):
         while not _is_free(workspace, spec.name, job_name):
             number += 1
             spec = replace(spec, name=f"{base}_{number}")
@@ -52,7 +51,7 @@ def naming(workspace: Workspace, spec: ArchiveSpec, job_name: str | None, patien
             yield spec
             return
         # A job of exactly this name is created under another lock.
-        with archives.creating(spec.name, patience_s):
+        with workspace.catalog.locks.creating(spec.name, patience_s):
             if not _is_free(workspace, spec.name, job_name):
                 raise Conflict(f"Another process has just created archive {spec.name}", "Create it again")
             yield spec

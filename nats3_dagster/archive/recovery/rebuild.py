@@ -137,7 +137,7 @@ class _Rebuild:
     def run(self, *, accept_loss: bool, dry_run: bool) -> Rebuilt:
         """Raises Nats3Error, and then the catalog is as it was."""
         catalog = self._workspace.catalog
-        with catalog.archives.creating(self._name, 0):
+        with catalog.locks.creating(self._name, 0):
             if present := catalog.archives.find(self._name):
                 return self._present(present)
             kept, why = self._settings()

@@ -90,7 +90,7 @@ def purge(workspace: Workspace, archive: Archive) -> int:
     may have another owner by now. Raises StoreError; the next call does the rest."""
     removed = 0
     for bucket_name in archive.spec.copies:
-        with workspace.catalog.copies.alone(bucket_name, PATIENCE_S):
+        with workspace.catalog.locks.copying(bucket_name, PATIENCE_S):
             while tasks := workspace.catalog.copies.removals(archive, bucket_name, PURGED):
                 folder.check_removable(workspace, bucket_name, [task.key for task in tasks])
                 for task in tasks:
@@ -105,7 +105,7 @@ def _copy(
 ) -> Copied:
     copies = workspace.catalog.copies
     objects = size = removed = 0
-    with copies.alone(bucket_name, PATIENCE_S), ThreadPoolExecutor(AT_ONCE, "nats3-copy") as pool:
+    with workspace.catalog.locks.copying(bucket_name, PATIENCE_S), ThreadPoolExecutor(AT_ONCE, "nats3-copy") as pool:
         folder.claim(workspace, archive, bucket_name=bucket_name)
         fault_point("copy.claimed")
         while (limit_bytes is None or size < limit_bytes) and (

@@ -88,7 +88,7 @@ def _mend(workspace: Workspace, archive: Archive, bucket_name: str, wanted: _Obj
     """Puts the object again; False if by now it should not be there, or still waits to be copied."""
     copies, source = workspace.catalog.copies, archive.spec.bucket
     # No other process removes it from the copy meanwhile.
-    with copies.alone(bucket_name, PATIENCE_S):
+    with workspace.catalog.locks.copying(bucket_name, PATIENCE_S):
         is_chunk = workspace.catalog.chunks.by_key(source, wanted.key) is not None
         if not is_chunk and wanted not in _manifests(workspace, archive):
             return False

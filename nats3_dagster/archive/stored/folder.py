@@ -131,7 +131,7 @@ def release(workspace: Workspace, archive_name: str) -> None:
     process creates one for long, StoreError; the next call does the rest."""
     if not obsolete(workspace, archive_name):
         return
-    with workspace.catalog.archives.creating(archive_name, PATIENCE_S):
+    with workspace.catalog.locks.creating(archive_name, PATIENCE_S):
         for bucket_name, folder in obsolete(workspace, archive_name):
             bucket = workspace.bucket(bucket_name)
             if owner := owner_of(bucket, folder):

@@ -86,7 +86,7 @@ def run_rounds(
 
     Only one process takes messages for an archive at a time: two would each get every other message, and so chunks of
     one message. Another one is waited for; Conflict when that takes too long. Raises Nats3Error."""
-    with workspace.catalog.archives.taking(archive, TURN_S):
+    with workspace.catalog.locks.taking(archive, TURN_S):
         state = begin(workspace, archive, adopt=adopt)
         rounds: list[Round] = []
         while not (planned := plan(workspace, archive, state, parallel)).is_empty:

@@ -134,17 +134,3 @@ left join (
 ) c on c.archive_id = a.id
 where a.deleted_at is null and (:archive::bigint is null or a.id = :archive::bigint)
 order by a.name;
-
--- name: try_taking(archive)
--- True if only this connection now takes messages for the archive, until it ends.
-select pg_try_advisory_lock(hashtextextended('nats3.taking.' || :archive::bigint, 0));
-
--- name: try_creating(name)
--- True if only this connection now creates an archive of this name, until it ends.
-select pg_try_advisory_lock(hashtextextended('nats3.creating.' || :name, 0));
-
--- name: try_exporting(archive, name, hour)
--- True if only this connection now writes the files of an hour of an archive's export, until it ends.
-select pg_try_advisory_lock(
-    hashtextextended('nats3.exporting.' || :archive::bigint || '.' || :name || '.' || :hour, 0)
-);

@@ -1,7 +1,3 @@
--- name: try_copying(bucket)
--- True if only this connection now puts objects into the copy, or removes them there, until it ends.
-select pg_try_advisory_lock(hashtextextended('nats3.copying.' || :bucket, 0));
-
 -- name: copy_tasks(archive, bucket, hour, limit_to)
 -- The objects that are missing in a copy or are to be removed there, oldest first, removals last; of one hour the missing ones.
 select bucket, key, archive_id as archive, hour, source, sha256, stored_bytes, removes

@@ -1,0 +1,17 @@
+-- name: try_taking(archive)
+-- True if only this connection now takes messages for the archive, until it ends.
+select pg_try_advisory_lock(hashtextextended('nats3.taking.' || :archive::bigint, 0));
+
+-- name: try_creating(name)
+-- True if only this connection now creates an archive of this name, until it ends.
+select pg_try_advisory_lock(hashtextextended('nats3.creating.' || :name, 0));
+
+-- name: try_exporting(archive, name, hour)
+-- True if only this connection now writes the files of an hour of an archive's export, until it ends.
+select pg_try_advisory_lock(
+    hashtextextended('nats3.exporting.' || :archive::bigint || '.' || :name || '.' || :hour, 0)
+);
+
+-- name: try_copying(bucket)
+-- True if only this connection now puts objects into the copy, or removes them there, until it ends.
+select pg_try_advisory_lock(hashtextextended('nats3.copying.' || :bucket, 0));
