@@ -6,7 +6,7 @@ from typing import Any
 
 from nats3_dagster.errors import StoreError
 from nats3_dagster.objects import faults
-from nats3_dagster.objects.identity import sdk_session
+from nats3_dagster.objects.identity import sdk_client
 from nats3_dagster.objects.store_options import StoreOptions
 
 
@@ -100,7 +100,7 @@ def _located(options: StoreOptions, name: str) -> tuple[StoreOptions, faults.Pla
 
 
 def _call(options: StoreOptions, where: faults.Place, operation: str, **arguments: Any) -> Any:
-    """The answer of boto3, or the StoreError for its failure. Raises OperatorError where there is no such profile."""
+    """The answer of the SDK, or the StoreError for its failure. Raises OperatorError where there is no such profile."""
     from botocore.config import Config
     from botocore.exceptions import (
         BotoCoreError,
@@ -114,21 +114,13 @@ def _call(options: StoreOptions, where: faults.Place, operation: str, **argument
     from botocore.parsers import ResponseParserError
 
     try:
-        client = sdk_session(options.profile, has_keys=bool(options.access_key_id)).client(
-            "s3",
-            region_name=options.region,
-            endpoint_url=options.endpoint,
-            aws_access_key_id=options.access_key_id,
-            aws_secret_access_key=options.secret_access_key,
-            aws_session_token=options.session_token,
-            config=Config(
-                connect_timeout=options.patience_s * 0.4,
-                read_timeout=options.patience_s * 0.6,
-                retries={"total_max_attempts": 2, "mode": "standard"},
-                s3={"addressing_style": "path"} if options.endpoint else {},
-            ),
+        config = Config(
+            connect_timeout=options.patience_s * 0.4,
+            read_timeout=options.patience_s * 0.6,
+            retries={"total_max_attempts": 2, "mode": "standard"},
+            s3={"addressing_style": "path"} if options.endpoint else {},
         )
-        with closing(client):
+        with closing(sdk_client(options, config)) as client:
             return getattr(client, operation)(**arguments)
     except ClientError as error:
         fault = error.response.get("Error", {})
