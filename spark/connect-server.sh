@@ -13,5 +13,13 @@ here=$(cd "$(dirname "$0")" && pwd -P)
 : "${SPARK_CONF_DIR:=$here}"
 : "${SPARK_LOCAL_IP:=127.0.0.1}"
 export PYSPARK_PYTHON SPARK_HOME SPARK_CONF_DIR SPARK_LOCAL_IP
+# On this machine Python workers begin with their imports done, unless a configuration of yours names a cluster.
+case " $* " in
+*" --master "*) ;;
+*)
+    [ "$SPARK_CONF_DIR" != "$here" ] ||
+        set -- --conf spark.python.daemon.module=nats3_dagster.pipeline.worker_daemon "$@"
+    ;;
+esac
 exec "$SPARK_HOME/bin/spark-submit" --class org.apache.spark.sql.connect.service.SparkConnectServer \
     --conf spark.connect.grpc.binding.address=127.0.0.1 "$@" spark-internal

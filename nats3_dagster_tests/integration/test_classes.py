@@ -1,5 +1,6 @@
 """The archive of Spark's classes: used where it fits, unnoticed where it does not."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from nats3_dagster.errors import EngineError
 from nats3_dagster.pipeline import classes
-from nats3_dagster.pipeline.java import find_java
+from nats3_dagster.pipeline.java import conf_dir, find_java
 
 
 def test_the_jvm_of_a_session_uses_what_the_setup_made(spark: Any) -> None:
@@ -73,3 +74,40 @@ def test_one_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     there.write_bytes(b"")
     assert classes.make() == there
     assert there.read_bytes() == b""
+
+
+ARCHIVED, FORKED = "-XX:SharedArchiveFile=", "spark.python.daemon.module=nats3_dagster.pipeline.worker_daemon"
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "folder", "archived", "forked"),
+    [
+        ("submit.sh", ["a.py", "--hour", "it's"], None, True, True),
+        ("submit.sh", ["--master", "local[4]", "a.py"], None, True, True),
+        ("submit.sh", ["--master", "spark://host:7077", "a.py"], None, True, False),
+        ("submit.sh", ["--driver-java-options", "-Da=b", "a.py"], None, False, False),
+        ("submit.sh", ["a.py"], "/etc/spark", False, False),
+        ("connect-server.sh", [], None, False, True),
+        ("connect-server.sh", ["--master", "spark://host:7077"], None, False, False),
+        ("connect-server.sh", [], "/etc/spark", False, False),
+    ],
+)
+def test_the_scripts_start_spark_as_a_session_does(
+    script: str, words: list[str], folder: str | None, archived: bool, forked: bool, tmp_path: Path
+) -> None:
+    """Unless a configuration of the user's is to be read, or tasks run on other machines."""
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text('#!/bin/sh\nprintf "%s\\n" "${SPARK_CONF_DIR-}" "$@"\n')
+    submit.chmod(0o755)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    environment |= {"SPARK_HOME": str(tmp_path), "PYSPARK_PYTHON": sys.executable}
+    environment |= {"SPARK_CONF_DIR": folder} if folder else {}
+    ran = subprocess.run(
+        [str(conf_dir() / script), *words], env=environment, capture_output=True, text=True, check=True
+    )
+    given, *arguments = ran.stdout.splitlines()
+    assert (ran.stderr, given) == ("", "" if archived else folder or str(conf_dir()))
+    assert any(ARCHIVED in word for word in arguments) == archived
+    assert (FORKED in arguments) == forked
+    assert [word for word in arguments if word in words] == words

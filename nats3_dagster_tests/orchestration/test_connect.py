@@ -47,7 +47,7 @@ class Server:
         found: dict[int, int] = {}
         for process in psutil.Process(self.process.pid).children(recursive=True):
             with suppress(psutil.Error):  # a worker that ends
-                if "pyspark.daemon" in process.cmdline():
+                if "nats3_dagster.pipeline.worker_daemon" in process.cmdline():
                     found[process.pid] = process.ppid()
         return {pid for pid, parent in found.items() if parent not in found}
 
