@@ -59,7 +59,14 @@ class Archives:
         self._coverage = coverage
 
     def create(
-        self, spec: ArchiveSpec, state: StreamState, job_name: str | None = None, deliveries: Deliveries | None = None
+        self,
+        spec: ArchiveSpec,
+        state: StreamState,
+        job_name: str | None = None,
+        deliveries: Deliveries | None = None,
+        *,
+        paused: bool = False,
+        presets: Sequence[ReplayPreset] = (),
     ) -> Archive:
         """The new archive, its coverage beginning with the oldest message that the stream has now. `job_name`: where it
         is not the archive's. `deliveries`: of its durable, if it has one. Raises Conflict when a name or the durable
@@ -67,7 +74,7 @@ class Archives:
         if state.name != spec.stream:
             raise OperatorError(f"Archive {spec.name} is of stream {spec.stream}, not of {state.name}")
         with self._session.transaction() as sql:
-            archive = insert_archive(sql, spec, job_name)
+            archive = insert_archive(sql, spec, job_name, paused=paused, presets=presets)
             if deliveries:
                 keep_deliveries(sql, archive, deliveries)
             self._coverage.observe(archive, state)

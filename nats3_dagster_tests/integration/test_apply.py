@@ -13,8 +13,9 @@ from nats3_dagster.archive.declared.apply import Planned, perform, plan
 from nats3_dagster.archive.declared.entries import Declared, entry_of, read
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.catalog.archives import Archives
 from nats3_dagster.errors import OperatorError, SourceError
-from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import everything
@@ -124,6 +125,25 @@ def test_applying_again_finishes_what_was_killed(two: tuple[Workspace, Workspace
         begun.close()  # the process dies here
     assert names == ["ev", "jobs", "logs", "old"]
     assert set(actions(plan(two[0], wanted, prune=True)).values()) == {"unchanged"}
+
+
+def test_a_new_archive_is_as_declared_from_its_first_moment(
+    two: tuple[Workspace, Workspace], bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sensor that came between would capture what is paused."""
+    real, seen = Archives.create, list[tuple[bool, list[str]]]()
+
+    def watched(*args: Any, **kwargs: Any) -> Archive:
+        made = real(*args, **kwargs)
+        there = two[1].catalog.archives.get(made.name)
+        seen.append((there.paused, [preset.name for preset in there.presets]))
+        return made
+
+    monkeypatch.setattr(Archives, "create", watched)
+    replays = [{"name": "to_test", "write_subject": "test.>"}]
+    wanted = declared(bucket, EV | {"paused": True, "replays": replays}, LOGS)
+    assert [one.done for one in perform(two[0], plan(two[0], wanted))] == [True, True]
+    assert seen == [(True, ["to_test"]), (False, [])]
 
 
 def test_two_who_apply_the_same_at_once_both_find_it_done(

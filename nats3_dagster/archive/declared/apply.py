@@ -6,7 +6,7 @@ so applying again after any end does what is left, and nothing else.
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from nats3_dagster.archive.declared.entries import Declared
 from nats3_dagster.archive.lifecycle import change, create, remove
@@ -137,13 +137,13 @@ def _done(workspace: Workspace, one: Planned) -> Applied:
         return Applied(one, done=True)
     if one.declared:
         made = create.create(
-            workspace, one.declared.spec, job_name=one.declared.job_name, create_bucket=one.declared.create_bucket
+            workspace,
+            one.declared.spec,
+            job_name=one.declared.job_name,
+            create_bucket=one.declared.create_bucket,
+            paused=bool(one.declared.paused),
+            presets=one.declared.replays,
         )
-        beside: dict[str, Any] = {"paused": True} if one.declared.paused else {}
-        if one.declared.replays:
-            beside["replays"] = one.declared.replays
-        if beside:
-            change.change(workspace, made.name, beside)
         return Applied(one, done=True, warning=create.warning(workspace, made))
     found = workspace.catalog.archives.find(one.name)
     if found and one.archive and found.id != one.archive.id:

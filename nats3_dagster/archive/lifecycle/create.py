@@ -1,6 +1,8 @@
 """Creating an archive. Everything about it is checked before anything of it is written."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from nats3_dagster import objects
 from nats3_dagster.archive.lifecycle import remove
@@ -12,7 +14,7 @@ from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.folder import PATIENCE_S
 from nats3_dagster.errors import Conflict, OperatorError
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, ReplayPreset, StreamState
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -24,11 +26,13 @@ def create(
     job_name: str | None = None,
     create_bucket: bool = False,
     take_over: bool = False,
+    paused: bool = False,
+    presets: Sequence[ReplayPreset] = (),
 ) -> Archive:
-    """The new archive; it begins with the oldest message that the stream has now, or that its durable has not yet
-    delivered. With `job_name`, whose `archive_name` the spec has, its own name gets a number where another job had that
-    name first. With `create_bucket` a missing bucket is made, with `take_over` a folder is taken that an archive of
-    another catalog owns.
+    """The new archive, with its pause and its replays by name; it begins with the oldest message that the stream has
+    now, or that its durable has not yet delivered. With `job_name`, whose `archive_name` the spec has, its own name
+    gets a number where another job had that name first. With `create_bucket` a missing bucket is made, with `take_over`
+    a folder is taken that an archive of another catalog owns.
 
     Raises Conflict when the name is taken, or the folder has another owner; OperatorError for a stream that cannot be
     archived so, or a missing bucket."""
@@ -36,7 +40,7 @@ def create(
         state, has_bucket = _check(workspace, named, create_bucket, take_over)
         if not has_bucket:
             objects.create_bucket(workspace.settings.store, named.bucket)
-        archive = _create(workspace, named, job_name, state)
+        archive = _create(workspace, named, state, job_name=job_name, paused=paused, presets=presets)
         try:
             folder.claim(workspace, archive, take_over=take_over)
         except Conflict:  # another catalog was first
@@ -45,15 +49,16 @@ def create(
         return archive
 
 
-def _create(workspace: Workspace, spec: ArchiveSpec, job_name: str | None, state: StreamState) -> Archive:
+def _create(workspace: Workspace, spec: ArchiveSpec, state: StreamState, **others: Any) -> Archive:
+    """`others`: as `Archives.create` takes them."""
     if spec.mode == "stream":
-        return workspace.catalog.archives.create(spec, state, job_name)
+        return workspace.catalog.archives.create(spec, state, **others)
     spec, durable = open_durable(workspace, spec, state)
     try:
         # From here on the durable keeps the messages. What it does not deliver is not the archive's.
         state = replace(stream_state(workspace.link, spec.stream), first_seq=durable.delivered_seq + 1)
         deliveries = Deliveries(durable.created_ns, durable.consumer_seq)
-        return workspace.catalog.archives.create(spec, state, job_name, deliveries)
+        return workspace.catalog.archives.create(spec, state, deliveries=deliveries, **others)
     except BaseException:
         # Where the catalog does not answer, the archive may have been made. Without its durable the stream would keep
         # nothing for it; a durable without an archive stands in the way of the next try, which says so.
