@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from nats3_dagster.catalog.connection import open_connection
+from nats3_dagster.catalog.locks import lock_connection
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.replays import Replays
@@ -41,7 +41,7 @@ class Launches:
         """Marks that the process started under this number has begun, and shows by a lock that it lives. The lock has a
         connection of its own, and ends with the process. Raises Conflict when a newer one was started, or the replay
         was paused since."""
-        with open_connection(self._session.url) as connection:
+        with lock_connection(self._session) as connection:
             try:
                 Statements(connection).run("lock_launch", replay=replay_id, launch=str(launch))
             except psycopg.Error as error:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from psycopg import Error
 
@@ -15,6 +15,16 @@ from nats3_dagster.model import Archive
 
 # How often a lock that another process has is asked for.
 _ASK_AGAIN_S = 0.2
+
+
+@contextmanager
+def lock_connection(session: Session) -> Generator[Connection]:
+    """A connection of its own for locks, which end with it, and so with the process. Where no error ends them, they are
+    released before it is closed: Postgres notices only later that a connection was closed."""
+    with open_connection(session.url) as connection:
+        yield connection
+        with suppress(Error):  # it was lost, and the locks with it
+            Statements(connection).run("unlock_all")
 
 
 class Locks:
@@ -73,7 +83,7 @@ class Locks:
     def _alone(self, statement: str, patience_s: float, busy: Conflict, **values: object) -> Generator[Connection]:
         """Hold a lock. Yields its connection; the lock ends with it, and so with the process."""
         until = time.monotonic() + patience_s
-        with open_connection(self._session.url) as connection:
+        with lock_connection(self._session) as connection:
             try:
                 while not Statements(connection).value(bool, statement, **values):
                     if time.monotonic() > until:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from nats3_dagster.catalog.connection import open_connection
+from nats3_dagster.catalog.locks import lock_connection
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.rows import ObjectRow, SweepRow
@@ -65,7 +65,7 @@ class Removals:
         """Keeps other processes from removing objects of the bucket meanwhile: if one marks an object as removed, and a
         capture puts it again, another one may be about to delete it. The lock has a connection of its own: it ends when
         the process does. Raises Conflict when another process has it for long (session.sql)."""
-        with open_connection(self._session.url) as connection:
+        with lock_connection(self._session) as connection:
             try:
                 statements = Statements(connection)
                 statements.run("set_session")

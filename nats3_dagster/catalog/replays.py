@@ -14,7 +14,7 @@ import psycopg
 from psycopg import errors
 
 from nats3_dagster.catalog.archives import lock_archive
-from nats3_dagster.catalog.connection import open_connection
+from nats3_dagster.catalog.locks import lock_connection
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import failed
 from nats3_dagster.catalog.replay_lock import ReplayLock
@@ -158,7 +158,7 @@ class Replays:
         """Lock the replay for this process. The lock has a connection of its own: it ends when the process does, not
         when the catalog loses a connection. Raises Conflict when another process has it."""
         self.get(replay_id)
-        with open_connection(self._session.url) as connection:
+        with lock_connection(self._session) as connection:
             try:
                 locked = Statements(connection).value(bool, "try_lock", replay=replay_id)
                 Statements(connection).run("listen_for_pause")

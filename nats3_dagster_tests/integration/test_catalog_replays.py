@@ -282,3 +282,13 @@ def test_an_id_is_sixteen_hex_digits(catalog, logs, chunks, replay_id):
 def test_incarnations_of_targets_are_kept_to_the_nanosecond(catalog, logs, chunks):
     target = ReplayTarget(Incarnation("T", LOGS.created_ns), 2**62)
     assert catalog.replays.begin(ID, logs, ReplaySpec("logs"), (target,), ids(chunks)).targets == (target,)
+
+
+def test_a_lock_is_free_as_soon_as_it_is_released(catalog, logs, chunks):
+    """A pause that has answered can be resumed at once: Postgres needs not notice first that a connection ended."""
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), TARGETS, ids(chunks))
+    catalog.replays.start_attempt(ID)
+    for _ in range(100):
+        with catalog.replays.lock(ID):
+            pass
+        assert catalog.replays.get(ID).lost

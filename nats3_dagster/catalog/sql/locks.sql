@@ -15,3 +15,7 @@ select pg_try_advisory_lock(
 -- name: try_copying(bucket)
 -- True if only this connection now puts objects into the copy, or removes them there, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.copying.' || :bucket, 0));
+
+-- name: unlock_all()
+-- Releases the locks of this connection.
+select pg_advisory_unlock_all();
