@@ -33,10 +33,10 @@ def settings_resource(context: InitResourceContext) -> Settings:
     "AWS SDKs read. Executors get the same."
 )
 def s3_resource(context: InitResourceContext) -> "S3Resource":
-    from dagster_aws.s3 import S3Resource
+    from nats3_dagster.defs.store_resource import StoreResource
 
     store = Settings.load().store
-    return S3Resource(
+    return StoreResource(
         endpoint_url=store.endpoint,
         region_name=store.region,
         aws_access_key_id=store.access_key_id,
