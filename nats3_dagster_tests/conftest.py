@@ -9,6 +9,7 @@ import atexit
 import importlib.metadata
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -39,6 +40,8 @@ from nats3_dagster.errors import EngineError
 from nats3_dagster.hours import CLOCKS_S
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.objects import StoreOptions
+from nats3_dagster.pipeline import classes
+from nats3_dagster.pipeline.java import find_java
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.seconds import seconds_by_folder
@@ -86,6 +89,8 @@ _IN_FOLDER = {"integration", "http", "orchestration"}
 _OF_S3 = {"s3_server", "own_s3", "s3", "s3_client", "spark_with_settings"}
 # Of a suite in two processes; the other folders follow.
 _LONGEST_FIRST = ("browser", "orchestration", "acceptance", "faults")
+# Of every JVM that spark-submit starts, and so PySpark.
+_JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
 # A file system in memory, and the bytes that it and the machine must have free.
 _MEMORY, _ROOM = Path("/dev/shm"), 6 << 30
 NatsFactory = Callable[..., NatsServer]
@@ -190,6 +195,10 @@ def _own_settings() -> Iterator[None]:
                 patch.delenv(name)
         patch.setenv("NATS3_HOME", home)
         patch.setenv("DAGSTER_DISABLE_TELEMETRY", "yes")
+        # JVMs of users' own sessions, which know nothing of our settings, start as ours do: in half of the processor
+        # time.
+        with suppress(EngineError):
+            patch.setenv(_JVM_OPTIONS, shlex.join(["-XX:TieredStopAtLevel=1", *classes.options(find_java())]))
         yield
 
 
@@ -204,7 +213,7 @@ def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 def _own_spark(_own_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process hands to its Spark (`session.prepare`) reaches no process that a later test starts."""
     for name in list(os.environ):
-        if name.startswith(("SPARK_", "PYSPARK_")):
+        if name.startswith(("SPARK_", "PYSPARK_")) and name != _JVM_OPTIONS:
             monkeypatch.delenv(name)
 
 

@@ -27,6 +27,8 @@ def main(master: str, url: str, folder: Path) -> None:
         SparkSession.builder.master(master)
         .config("spark.cores.max", "2")
         .config("spark.executor.memory", "512m")
+        # Executors that live for seconds: what the second compiler makes of their code they never use.
+        .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.port", "0")
         .config("spark.eventLog.enabled", "true")

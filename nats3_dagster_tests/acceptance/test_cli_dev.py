@@ -8,7 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -68,52 +68,78 @@ def test_the_servers_alone(nats3: Command, home: Path) -> None:
     assert nats3.ok("dev", "stop").out.split() == ["stopped", "nothing", "ran"]
 
 
-def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path, tmp_path: Path) -> None:
+@contextmanager
+def in_a_script(log: Path) -> Iterator[tuple[subprocess.Popen[str], int, dict[str, str]]]:
+    """`nats3 dev` in the background of a script: a shell without a terminal has what it starts so ignore SIGINT. The
+    shell, the process id of the command, and what it printed when the UI answered."""
     command = [sys.executable, "-m", "nats3_dagster.cli", "dev", "-o", "json"]
-    log = tmp_path / "stderr"
-    with log.open("w") as err, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True) as process:
+    script = ["sh", "-c", '"$@" & echo $!; wait $!', "sh", *command]
+    with log.open("w") as err, subprocess.Popen(script, stdout=subprocess.PIPE, stderr=err, text=True) as shell:
+        assert shell.stdout is not None
+        pid = int(shell.stdout.readline())
         try:
-            assert process.stdout is not None
             text = ""
-            while not text.endswith("}\n"):  # printed when the UI answers
-                line = process.stdout.readline()
+            while not text.endswith("}\n"):
+                line = shell.stdout.readline()
                 assert line, log.read_text()
                 text += line
-            told = json.loads(text)
-            with urllib.request.urlopen(f"{told['ui']}/server_info", timeout=10) as answer:
-                assert "dagster_version" in json.load(answer)
-            assert running(nats3) == {"nats", "postgres", "s3", "dagster"}
-            # `nats3 store create` in another shell knows whom to ask for a reload.
-            assert Settings.load().dagster_url == told["ui"]
-            assert reload_dagster(Settings.load()) == "Dagster reloaded nats3; its daemon follows within a minute"
-            # A second one says where it runs, and touches nothing.
-            again = nats3.ok("dev", "-o", "json")
-            assert again.json == told
-            assert f"Dagster runs already at {told['ui']} (pid " in again.err
-            assert "stop it with nats3 dev stop" in again.err
-            at = {s["server"]: s["address"] for s in nats3.ok("dev", "status", "-o", "json").json}
-            assert at == {name: told[name] for name in ("nats", "postgres", "s3")} | {"dagster": told["ui"]}
-            assert process.poll() is None
-            # What dies comes back, and its death is said.
-            for server in ("postgres", "s3.*proxy", r"dagster.*daemon run"):
-                _kill_below(process.pid, server)
-            all_of_it = {"nats", "postgres", "s3", "dagster"}
-            for server in ("Postgres", "S3 server", "Dagster"):
-                eventually(
-                    lambda server=server: f"{server} runs again" in log.read_text() or process.poll(), f"{server} again"
-                )
-            assert process.poll() is None
-            assert running(nats3) == all_of_it
-        finally:  # an error here must not leave it running
-            process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=60)
+            yield shell, pid, json.loads(text)
+        except BaseException:  # it must not go on
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            raise
+
+
+def ended(nats3: Command, shell: subprocess.Popen[str], log: Path) -> str:
+    """What it said until it ended by itself, with all that it had started."""
+    out, _ = shell.communicate(timeout=60)
     said = log.read_text()
-    assert (process.returncode, out) == (0, ""), said
+    assert (shell.returncode, out) == (0, ""), said
     assert "Traceback" not in said
+    # Dagster, too, was asked to, and not killed after a while.
+    assert "Stopping the Dagster UI" in said
+    assert running(nats3) == set()
+    return said
+
+
+def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path, tmp_path: Path) -> None:
+    log = tmp_path / "stderr"
+    with in_a_script(log) as (process, pid, told):
+        with urllib.request.urlopen(f"{told['ui']}/server_info", timeout=10) as answer:
+            assert "dagster_version" in json.load(answer)
+        assert running(nats3) == {"nats", "postgres", "s3", "dagster"}
+        # `nats3 store create` in another shell knows whom to ask for a reload.
+        assert Settings.load().dagster_url == told["ui"]
+        assert reload_dagster(Settings.load()) == "Dagster reloaded nats3; its daemon follows within a minute"
+        # A second one says where it runs, and touches nothing.
+        again = nats3.ok("dev", "-o", "json")
+        assert again.json == told
+        assert f"Dagster runs already at {told['ui']} (pid " in again.err
+        assert "stop it with nats3 dev stop" in again.err
+        at = {s["server"]: s["address"] for s in nats3.ok("dev", "status", "-o", "json").json}
+        assert at == {name: told[name] for name in ("nats", "postgres", "s3")} | {"dagster": told["ui"]}
+        assert process.poll() is None
+        # What dies comes back, and its death is said.
+        for server in ("postgres", "s3.*proxy", r"dagster.*daemon run"):
+            _kill_below(pid, server)
+        all_of_it = {"nats", "postgres", "s3", "dagster"}
+        for server in ("Postgres", "S3 server", "Dagster"):
+            eventually(
+                lambda server=server: f"{server} runs again" in log.read_text() or process.poll(), f"{server} again"
+            )
+        assert process.poll() is None
+        assert running(nats3) == all_of_it
+        os.kill(pid, signal.SIGINT)
+        said = ended(nats3, process, log)
     for server in ("Postgres", "S3 server"):
         assert f"{server} ended (signal SIGKILL); starting it again" in said
     assert "Dagster ended (dagster-daemon process shut down unexpectedly with return code -9)" in said
-    assert running(nats3) == set()
+
+
+def test_a_signal_of_a_supervisor_stops_it(nats3: Command, home: Path, tmp_path: Path) -> None:
+    with in_a_script(tmp_path / "stderr") as (process, pid, _):
+        os.kill(pid, signal.SIGTERM)
+        ended(nats3, process, tmp_path / "stderr")
 
 
 def test_stopped_by_another_command_it_ends_and_starts_nothing_again(nats3: Command, home: Path) -> None:
@@ -150,28 +176,3 @@ def _kill_below(pid: int, pattern: str) -> None:
                 process.kill()
                 return
     raise AssertionError(f"nothing runs that is {pattern}")
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_in_the_background_of_a_script_a_signal_stops_it(nats3: Command, home: Path, number: signal.Signals) -> None:
-    """A shell without a terminal has what it starts so ignore SIGINT."""
-    script = '"$@" & echo $!; wait $!'
-    command = ["sh", "-c", script, "sh", sys.executable, "-m", "nats3_dagster.cli", "dev", "-o", "json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as shell:
-        assert shell.stdout is not None
-        pid = int(shell.stdout.readline())
-        try:
-            text = ""
-            while not text.endswith("}\n"):  # printed when the UI answers
-                line = shell.stdout.readline()
-                assert line, shell.communicate()
-                text += line
-            os.kill(pid, number)
-            _, err = shell.communicate(timeout=60)
-        except BaseException:
-            os.kill(pid, signal.SIGTERM)
-            raise
-    assert shell.returncode == 0, err
-    assert running(nats3) == set()
-    # It ended by itself: Dagster, too, was asked to, and not killed after a while.
-    assert "Stopping the Dagster UI" in err

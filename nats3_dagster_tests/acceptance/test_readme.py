@@ -85,7 +85,7 @@ def shell(server_folder: Path) -> Iterator[Shell]:
     folder = server_folder / "readme"
     _clone(folder)
     _link_environment(folder)
-    own = ("NATS3_", "AWS_", "DAGSTER_HOME", "MAKE", "MFLAGS", "PYTEST", "VIRTUAL_ENV")
+    own = ("NATS3_", "AWS_", "DAGSTER_HOME", "MAKE", "MFLAGS", "PYTEST", "VIRTUAL_ENV", "PYSPARK_", "SPARK_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     # The package of this folder and not the installed one; and nothing is fetched.
     yield Shell(folder, environment | {"PYTHONPATH": str(folder), "PIP_NO_INDEX": "1"})

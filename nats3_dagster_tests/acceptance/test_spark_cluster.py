@@ -15,7 +15,6 @@ from typing import Any
 import psutil
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
 
 from nats3_dagster.catalog import grant
 from nats3_dagster.dev.nats_server import NatsServer
@@ -25,7 +24,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.support.planting import forms
 from nats3_dagster_tests.support.replays import archived
-from nats3_dagster_tests.support.runs import archive_events, came_back, capture_all, hours_of, strange_messages
+from nats3_dagster_tests.support.runs import archive_events, came_back, hours_of, strange_messages
 from nats3_dagster_tests.support.servers.roles import PASSWORD, ROLE, role
 from nats3_dagster_tests.support.wire import Wire
 
@@ -92,39 +91,22 @@ def spark_master(cluster_folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.timeout(300)
-def test_capture_and_republish_on_a_standalone_cluster(
+def test_capture_on_a_standalone_cluster_and_a_replay_whose_executors_are_killed_and_that_is_resumed(
     settings: Settings, nats: NatsServer, bucket: str, spark_master: str
 ) -> None:
+    sent = [*strange_messages(1500), *((f"ev.{n % 5}", b"", b"%d" % n) for n in range(8500))]
+    count = len(sent)
     with Wire(nats.url) as wire:
         wire.create_stream("EV", "ev.>")
-        sent = strange_messages(1500)
         wire.publish(sent)
         archive_events(settings, bucket)
         hours = hours_of(wire, "EV")
         lines = submit(spark_master, "capture.py", "events", *(part for hour in hours for part in ("--hour", hour)))
-        assert sum(line["messages"] for line in lines) == len(sent)
-        wire.create_stream("BACK", "back.>")
-        first, last = submit(
-            spark_master, "republish.py", "events", "--read-subject", "ev.>", "--write-subject", "back.>"
-        )
-        assert (last["replay"], last["published"]) == (first["replay"], len(sent))
-        assert [came_back(m, "back.", "ev.") for m in wire.messages("BACK")] == sent
+        assert sum(line["messages"] for line in lines) == count
 
-
-@pytest.mark.timeout(240)
-def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
-    settings: Settings, nats: NatsServer, bucket: str, spark_master: str, spark: SparkSession
-) -> None:
-    count = 12_000
-    with Wire(nats.url) as wire:
-        wire.create_stream("EV", "ev.>")
-        wire.publish([("ev.a", b"NATS/1.0\r\nN: %d\r\n\r\n" % n, b"x") for n in range(count)])
-        archive_events(settings, bucket)
-        capture_all(spark, settings, wire)
         wire.create_stream("BACK", "back.>", duplicate_window=1_000_000_000)
-        with started(
-            spark_master, "republish.py", "events", "--write-subject", "back.all", "--rate", "1500"
-        ) as process:
+        mapped = ("--read-subject", "ev.>", "--write-subject", "back.>")
+        with started(spark_master, "republish.py", "events", *mapped, "--rate", "1500") as process:
             while wire.state("BACK")["messages"] < count // 8:
                 assert process.poll() is None
                 time.sleep(0.05)
@@ -136,10 +118,10 @@ def test_a_replay_whose_executor_is_killed_stops_and_is_resumed(
         assert "Traceback" not in said
         wire.quiet("BACK", 1.2)
         replay = next(json.loads(line)["replay"] for line in said.splitlines() if '"replay"' in line)
-        done = submit(spark_master, "republish.py", "--resume", replay)[-1]
-        assert (done["published"] + done["found"], wire.state("BACK")["messages"]) == (count, count)
-        numbers = [int(m.headers.split(b"\r\nN: ")[1].split(b"\r\n")[0]) for m in wire.messages("BACK")]
-        assert numbers == list(range(count))
+        first, last = submit(spark_master, "republish.py", "--resume", replay)
+        assert (first["replay"], last["replay"]) == (replay, replay)
+        assert (last["published"] + last["found"], wire.state("BACK")["messages"]) == (count, count)
+        assert [came_back(m, "back.", "ev.") for m in wire.messages("BACK")] == sent
 
 
 @pytest.mark.timeout(420)

@@ -190,12 +190,12 @@ def goes_on_after_a_backfill_that_was_cancelled(dagster: Dagster, wire: Wire, ho
 def replays_an_hour_a_run_by_the_command_line(dagster: Dagster, wire: Wire, hours: list[str]) -> None:
     """`dagster job backfill` of a replay by name takes no config: a run and a replay for each hour, in their order."""
     wire.create_stream("TEST", "test.>")
-    runs = backfills.by_command(dagster, "events_replay_to_test", hours[0], hours[-1])
-    assert len(runs) == HOURS
+    runs = backfills.by_command(dagster, "events_replay_to_test", hours[0], hours[1])
+    assert len(runs) == 2
     # The oldest first: one waits for the other.
     for run in reversed(runs):
         assert eventually(lambda run=run: _ended(dagster, run), "a run of the backfill ends", 180) == "SUCCESS"
-    assert [m.data for m in wire.messages("TEST")] == [b'{"n": %d}' % n for n in range(TOTAL)]
+    assert [m.data for m in wire.messages("TEST")] == [b'{"n": %d}' % n for n in range(2 * EACH)]
     assert {runs for runs, subject in succeeded().items() if subject == "test.>"} == {(run,) for run in runs}
 
 
