@@ -255,6 +255,8 @@ def test_a_query_whose_messages_were_purged_meanwhile_stops_or_goes_on_as_it_was
 def started(script: str, url: str, folder: Path) -> subprocess.Popen[str]:
     (folder / "events").mkdir(exist_ok=True)
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    # Each query asks a dozen Python processes for its source and its sink: they have their imports done.
+    environment["SPARK_SUBMIT_OPTS"] += " -Dspark.python.daemon.module=nats3_dagster.pipeline.worker_daemon"
     return subprocess.Popen(
         [sys.executable, "-c", script, url, str(folder)],
         env=environment | {"PYTHONPATH": str(ROOT)},
