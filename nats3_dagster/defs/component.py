@@ -23,7 +23,7 @@ from nats3_dagster.defs.project import definitions_of, read
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec, ReplayPreset
 from nats3_dagster.model.archive_spec import with_mode
-from nats3_dagster.model.asset_settings import ASSET_SETTINGS
+from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.preset import by_name, preset_settings
 from nats3_dagster.model.spec_table import settings_of
 
@@ -55,7 +55,7 @@ class ReplayDeclaration(
 
 
 # Those of assets are here what the code location has, and not what the catalog keeps.
-_OF_ARCHIVE = tuple(one for one in settings_of(ArchiveSpec) if one.name not in ASSET_SETTINGS)
+_OF_ARCHIVE = tuple(one for one in settings_of(ArchiveSpec) if one.name not in DAGSTER_SETTINGS)
 
 
 class ArchiveDeclaration(

@@ -14,7 +14,7 @@ from nats3_dagster.defs.columns import COLUMNS, export_lineage, lineage
 from nats3_dagster.defs.markdown import cell, messages_per_minute
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import REMOVED, Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
-from nats3_dagster.model.asset_settings import ASSET_SETTINGS
+from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.export import Export, ExportHour
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.settings import Settings
@@ -33,7 +33,7 @@ _KEYS = {f"max_{of}": f"capture_at_{of}" for of in ("messages", "bytes", "age_s"
 
 def archive_metadata(spec: ArchiveSpec) -> Metadata:
     """Returns the metadata of the asset definitions of an archive. Its settings of assets have places of their own."""
-    settings = [one for one in settings_of(ArchiveSpec) if one.name not in {"name", *ASSET_SETTINGS}]
+    settings = [one for one in settings_of(ArchiveSpec) if one.name not in {"name", *DAGSTER_SETTINGS}]
     values = {one.name: getattr(spec, one.name) for one in settings}
     shown = {one.name: values[one.name] if one.kind.is_number else one.shown(values[one.name]) for one in settings}
     return {_KEYS.get(name, name): value for name, value in shown.items()}

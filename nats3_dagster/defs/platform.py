@@ -17,7 +17,7 @@ from nats3_dagster.defs.declared import Declared, doc, text_schema, unless_templ
 from nats3_dagster.defs.policies import Freshness, FreshnessSettings, Retry, RetrySettings
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.model.asset_settings import ASSET_SETTINGS, GROUP, KIND, OWNER, POOL
+from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS, GROUP, KIND, OWNER, POOL
 
 # The key of the IO manager that comes with every archive, for assets that depend on its hours (frames.py).
 FRAMES = "nats3_io_manager"
@@ -185,7 +185,7 @@ class Platform:
 def of_catalog(specs: Iterable[ArchiveSpec]) -> dict[str, PlatformSettings]:
     """The settings of assets that archives have in the catalog, by archive. Those without any are left out: each load
     of the definitions makes them, 31 microseconds for an archive."""
-    return {spec.name: _of_catalog(spec) for spec in specs if any(getattr(spec, name) for name in ASSET_SETTINGS)}
+    return {spec.name: _of_catalog(spec) for spec in specs if any(getattr(spec, name) for name in DAGSTER_SETTINGS)}
 
 
 def _of_catalog(stored: ArchiveSpec) -> PlatformSettings:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from nats3_dagster.errors import OperatorError, blaming
-from nats3_dagster.model.asset_settings import AssetSettings
+from nats3_dagster.model.dagster_settings import DagsterSettings
 from nats3_dagster.model.export_spec import ExportSpec
 from nats3_dagster.model.pattern import Pattern
 from nats3_dagster.model.spec_table import Kind, check_length, check_settings, setting
@@ -34,7 +34,7 @@ _PLACE = "its chunks are there, and its objects are looked for there"
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveSpec(AssetSettings):
+class ArchiveSpec(DagsterSettings):
     """An archive as asked for (`nats3 store create`). Raises OperatorError if a field is invalid."""
 
     # Letters, digits and _: a part of asset keys and object keys.

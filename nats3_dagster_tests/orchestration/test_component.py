@@ -32,7 +32,7 @@ from nats3_dagster.defs.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.model.asset_settings import ASSET_SETTINGS
+from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -167,7 +167,7 @@ def test_every_field_is_documented_in_the_schema() -> None:
     for field in (*schema["properties"].values(), *declaration.values()):
         assert len(field["description"]) > 10
     page = (ROOT / "docs" / "components.md").read_text()
-    settings = {one.key for one in settings_of(ArchiveSpec) if one.name not in ASSET_SETTINGS}
+    settings = {one.key for one in settings_of(ArchiveSpec) if one.name not in DAGSTER_SETTINGS}
     assert settings < {*declaration}  # test_archive_settings.py looks for these
     for name in {*schema["properties"], *declaration} - settings:
         assert f"| `{name}` |" in page, name

@@ -14,7 +14,7 @@ from nats3_dagster.defs.metadata import archive_metadata
 from nats3_dagster.documents.archives import Archive
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.model.asset_settings import ASSET_SETTINGS
+from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.spec_table import Setting, settings_of, to_body, to_document
 from nats3_dagster_tests.support.commands import root_command
 
@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = settings_of(ArchiveSpec)
 NEEDED: dict[str, Any] = {"name": "a", "stream": "S", "bucket": "bucket"}
 SPEC = ArchiveSpec(**NEEDED)
-RANGES = [one for one in SETTINGS if one.most is not None and one.name not in ASSET_SETTINGS]
+RANGES = [one for one in SETTINGS if one.most is not None and one.name not in DAGSTER_SETTINGS]
 
 
 def options(command: str) -> dict[str, bool]:
@@ -39,14 +39,14 @@ def test_a_setting_is_everywhere(one: Setting) -> None:
     assert one.body_key in CreateStoreJob.model_fields
     assert one.body_key in Archive.model_fields
     assert one.file_key in ARCHIVE_KEYS
-    assert one.name in ASSET_SETTINGS or one.key in ArchiveDeclaration.model_fields
+    assert one.name in DAGSTER_SETTINGS or one.key in ArchiveDeclaration.model_fields
     assert one.name in ArchiveRow.__dataclass_fields__
     metadata = archive_metadata(SPEC)
     shown = {one.name, one.name.replace("max_", "capture_at_")} & {*metadata}
-    assert bool(shown) == (one.name not in {"name", *ASSET_SETTINGS})
+    assert bool(shown) == (one.name not in {"name", *DAGSTER_SETTINGS})
     pages = {name: (DOCS / f"{name}.md").read_text() for name in ("archives", "components")}
     assert f"`{one.file_key}`" in pages["archives"]
-    assert one.name in ASSET_SETTINGS or one.key == one.file_key or f"`{one.key}`" in pages["components"]
+    assert one.name in DAGSTER_SETTINGS or one.key == one.file_key or f"`{one.key}`" in pages["components"]
 
 
 @pytest.mark.parametrize("one", RANGES, ids=lambda one: one.name)

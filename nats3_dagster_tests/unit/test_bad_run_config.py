@@ -12,7 +12,7 @@ from nats3_dagster.defs.component import ArchiveDeclaration, ExportDeclaration
 from nats3_dagster.defs.run_config import WindowConfig
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec, ExportSpec, ReplaySpec
-from nats3_dagster.model.asset_settings import ASSET_SETTINGS
+from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.spec_table import Kind, Setting, settings_of
 from nats3_dagster_tests.support.bad_values import (
     NEEDED,
@@ -28,7 +28,7 @@ from nats3_dagster_tests.support.bad_values import (
 Spec = type[Any]
 OF_RUNS = [one for one in settings_of(ReplaySpec) if one.key in WindowConfig.model_fields]
 DECLARATIONS: dict[Spec, Any] = {ArchiveSpec: ArchiveDeclaration, ExportSpec: ExportDeclaration}
-DECLARED = [(spec, one) for spec in DECLARATIONS for one in settings_of(spec) if one.name not in ASSET_SETTINGS]
+DECLARED = [(spec, one) for spec in DECLARATIONS for one in settings_of(spec) if one.name not in DAGSTER_SETTINGS]
 
 
 @op(config_schema=schema_of(WindowConfig))

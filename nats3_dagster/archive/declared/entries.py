@@ -17,7 +17,7 @@ from nats3_dagster.archive.lifecycle.job_names import archive_name
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ExportSpec, ReplayPreset
 from nats3_dagster.model.archive_spec import with_mode
-from nats3_dagster.model.asset_settings import ASSET_SETTINGS
+from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.spec_table import Kind, setting, settings_of
 
 # Problems that an error names.
@@ -26,7 +26,7 @@ _NAMED = 20
 # checked.
 _REQUIRED = {one.name: one.name for one in settings_of(ArchiveSpec) if one.required}
 # What an entry has of an archive though it is the default, so that readers see what they can set.
-_SHOWN = {one.name for one in settings_of(ArchiveSpec) if one.kind.is_number} - ASSET_SETTINGS
+_SHOWN = {one.name for one in settings_of(ArchiveSpec) if one.kind.is_number} - DAGSTER_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)

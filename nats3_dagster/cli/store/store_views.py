@@ -6,7 +6,7 @@ from typing import Any
 from nats3_dagster.cli.terminal.output import Columns, Prose, Size, text_of, when
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.archive_spec import own_durable
-from nats3_dagster.model.asset_settings import ASSET_SETTINGS
+from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.spec_table import Kind, settings_of
 
 # Hours that the table of a run has a row for each of.
@@ -132,7 +132,7 @@ def _setting_lines(view: dict[str, Any]) -> dict[str, object]:
     return {
         one.label: one.shown(value)
         for one, value in values.items()
-        if value or (value not in (None, "") and one.name not in ASSET_SETTINGS)
+        if value or (value not in (None, "") and one.name not in DAGSTER_SETTINGS)
     }
 
 

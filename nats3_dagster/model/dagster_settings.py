@@ -25,7 +25,7 @@ _LEAST_WINDOW_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssetSettings:
+class DagsterSettings:
     """Settings of the assets of one archive."""
 
     group_name: str = field(
@@ -136,4 +136,4 @@ class AssetSettings:
 
 
 # The names of their fields.
-ASSET_SETTINGS = frozenset(one.name for one in settings_of(AssetSettings))
+DAGSTER_SETTINGS = frozenset(one.name for one in settings_of(DagsterSettings))
