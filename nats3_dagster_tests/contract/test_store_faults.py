@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.process import Process
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, create_bucket
@@ -153,10 +154,22 @@ def test_a_flapping_endpoint_is_asked_again(s3: StoreOptions, bucket: str) -> No
     assert len(attempts) >= 9
 
 
-def test_an_endpoint_that_comes_back_is_waited_for(s3: StoreOptions, own_s3: S3Server) -> None:
+def test_an_endpoint_that_comes_back_is_waited_for(
+    s3: StoreOptions, own_s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the one of its servers that knows the account comes back after the one that answers."""
     options = own_s3.options
     create_bucket(options, "archive")
     own_s3.stop()
+    start = own_s3._start
+
+    def late(name: str) -> Process:
+        if name == "account":
+            time.sleep(2)
+        return start(name)
+
+    monkeypatch.setattr(own_s3, "_start", late)
+    monkeypatch.setattr("nats3_dagster.dev.s3.server.SERVERS", ("proxy", "container", "object", "account"))
     timer = threading.Timer(3, own_s3.start)
     timer.start()
     try:

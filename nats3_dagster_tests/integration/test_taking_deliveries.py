@@ -293,10 +293,10 @@ def test_two_that_are_made_at_once_do_not_share_it(
     create: Callable[..., Any] = workspace.catalog.archives.create
     others = iter(["first"])
 
-    def while_another(*args: Any) -> Any:
+    def while_another(*args: Any, **kwargs: Any) -> Any:
         for name in others:
             make(workspace, bucket, name, durable="mine")
-        return create(*args)
+        return create(*args, **kwargs)
 
     monkeypatch.setattr(workspace.catalog.archives, "create", while_another)
     with pytest.raises(Conflict, match="Consumer mine of stream JOBS belongs to another archive"):

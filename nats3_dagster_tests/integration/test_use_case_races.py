@@ -123,8 +123,8 @@ def test_a_durable_stays_where_its_archive_may_have_been_made(
     archives = two[0].catalog.archives
     real = archives.create
 
-    def unanswered(*args: Any) -> Archive:
-        real(*args)
+    def unanswered(*args: Any, **kwargs: Any) -> Archive:
+        real(*args, **kwargs)
         raise Conflict("The connection was lost")
 
     with monkeypatch.context() as patch, pytest.raises(Conflict, match="was lost"):

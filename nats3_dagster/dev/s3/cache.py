@@ -8,12 +8,17 @@ Invariant: what is not there is asked for again each time.
 
 import json
 from collections.abc import Callable, Iterable
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
+
+from nats3_dagster.dev.health import is_healthy
+from nats3_dagster.dev.process import HOST
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 # Accounts and buckets, of about 1 KB each. When there are more, all are forgotten.
 _MOST = 1000
+# How long the other servers may take to start.
+_PATIENCE_S = 60.0
 
 
 class InfoCache:
@@ -50,6 +55,11 @@ class CacheFilter:
         return self.app(env, start_response)
 
 
-def factory(_global_conf: dict[str, str], **_conf: str) -> Callable[[Application], CacheFilter]:
-    """The `paste.filter_factory` of the proxy's configuration."""
+def factory(_global_conf: dict[str, str], backends: str = "", **_conf: str) -> Callable[[Application], CacheFilter]:
+    """The `paste.filter_factory` of the proxy's configuration. Returns when the servers at the ports `backends` answer:
+    a proxy that came first would say of each bucket that it does not exist."""
+    waiting = [f"http://{HOST}:{port}/healthcheck" for port in backends.split()]
+    until = monotonic() + _PATIENCE_S
+    while (waiting := [one for one in waiting if not is_healthy(one)]) and monotonic() < until:
+        sleep(0.02)
     return CacheFilter

@@ -62,7 +62,7 @@ def write_config(folder: Path, ports: Mapping[str, int], secret: str, *, create_
     for name in BACKENDS:
         _ini(etc / f"{name}.conf", _backend(name, {**common, "bind_port": ports[name]}))
         _write_ring(etc / f"{name}.ring.gz", ports[name])
-    _ini(etc / "proxy.conf", _proxy({**common, "bind_port": ports["proxy"]}, secret, create_lock=create_lock))
+    _ini(etc / "proxy.conf", _proxy({**common, "bind_port": ports["proxy"]}, ports, secret, create_lock=create_lock))
     return etc
 
 
@@ -85,7 +85,9 @@ def _backend(name: str, default: Mapping[str, Any]) -> dict[str, Mapping[str, An
     }
 
 
-def _proxy(default: Mapping[str, Any], secret: str, *, create_lock: bool) -> dict[str, Mapping[str, Any]]:
+def _proxy(
+    default: Mapping[str, Any], ports: Mapping[str, int], secret: str, *, create_lock: bool
+) -> dict[str, Mapping[str, Any]]:
     options: dict[str, Mapping[str, Any]] = {
         "s3api": {"location": REGION, "max_upload_part_num": 10000, "multi_delete_concurrency": 8},
         "tempauth": {f"user_{ACCOUNT}_{USER}": f"{secret} .admin"},
@@ -95,7 +97,10 @@ def _proxy(default: Mapping[str, Any], secret: str, *, create_lock: bool) -> dic
     sections: dict[str, Mapping[str, Any]] = {
         "DEFAULT": default,
         "pipeline:main": {"pipeline": f"infocache {_PIPELINE}{' createlock' if create_lock else ''} proxy-server"},
-        "filter:infocache": {"paste.filter_factory": "nats3_dagster.dev.s3.cache:factory"},
+        "filter:infocache": {
+            "paste.filter_factory": "nats3_dagster.dev.s3.cache:factory",
+            "backends": " ".join(str(ports[name]) for name in BACKENDS),
+        },
         "filter:createlock": {"paste.filter_factory": "nats3_dagster.dev.create_lock:factory"},
         "app:proxy-server": {
             "use": "egg:swift#proxy",
