@@ -198,7 +198,7 @@ def test_what_cannot_start_says_why(loads: Loads, settings: Settings, workspace:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.steady_hour(200)
+@pytest.mark.steady_hour(100)
 def test_dagster_runs_it(loads: Loads, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {name: os.environ[name] for name in os.environ if name.startswith(("NATS3_", "AWS_"))}
     with Dagster(tmp_path, environment) as dagster:

@@ -47,7 +47,7 @@ from nats3_dagster_tests.support import captures
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs_nats("2.15"),
-    pytest.mark.steady_hour(300),
+    pytest.mark.steady_hour(180),
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning", "ignore::dagster.PreviewWarning"),
 ]
 DAY, EMPTY, LATE, DAMAGED = 24, 7, 20, 3

@@ -121,7 +121,7 @@ def ends(dagster: Dagster) -> list[str]:
     return found if set(found) <= {"SUCCESS", "FAILURE", "CANCELED"} else []
 
 
-@pytest.mark.steady_hour(200)
+@pytest.mark.steady_hour(150)
 @pytest.mark.timeout(300)  # captures and a replay, each a process with a JVM of its own
 def test_two_servers_a_daemon_and_a_shell_do_nothing_twice(
     settings: Settings, wire: Wire, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats3: Command
