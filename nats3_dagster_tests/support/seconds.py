@@ -6,18 +6,19 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 ROOT = "nats3_dagster_tests"
-# Seconds of a run of the whole suite on 2 cores, added up over the processes that share it. What exceeds one becomes
-# cheaper, or is raised here with a reason.
+# Seconds of a run of the whole suite on 2 cores, added up over the processes that share it: an eighth more than in a
+# run that had the machine to itself (4,980 tests in 28 minutes, 5,020 s). What exceeds one becomes cheaper, or is
+# raised here with a reason.
 BUDGETS = {
-    "acceptance": 900,
-    "browser": 90,
-    "contract": 90,
-    "deploy": 150,
-    "faults": 360,
-    "http": 180,
-    "integration": 900,
-    "orchestration": 360,
-    "unit": 120,
+    "acceptance": 1150,
+    "browser": 320,
+    "contract": 100,
+    "deploy": 130,
+    "faults": 570,
+    "http": 230,
+    "integration": 1900,
+    "orchestration": 1060,
+    "unit": 200,
     "year": 10,
 }
 
