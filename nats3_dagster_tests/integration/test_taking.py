@@ -26,6 +26,8 @@ from nats3_dagster.archive.take import driver
 from nats3_dagster.archive.take.claimed import assigned_hours
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
+from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.take import claim
 from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay.planning.plan import plan
 from nats3_dagster.settings import Settings
@@ -102,6 +104,32 @@ def test_a_run_takes_what_there_was_while_producers_publish(workspace: Workspace
     assert list(content(workspace, archive)) == [(n, b"%d" % n) for n in range(1, count + 1)]
     assert gaps(workspace, archive) == []
     assert wire.state("JOBS")["messages"] == 0
+
+
+@pytest.mark.parametrize(("lost", "end"), [(2, ""), (3, "The consumer mine does not answer")])
+def test_a_pull_request_without_an_answer_is_made_again(
+    lost: int, end: str, workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nats-server 2.9.10 forgets one now and then. Here they never reach the server."""
+    monkeypatch.setattr(claim, "SILENCE_S", 0.2)
+    monkeypatch.setattr(claim, "EXPIRES_S", 0.1)
+    post, requests = Connection.post, iter(range(lost))
+
+    def forgetful(self: Connection, subject: str, reply: str, payload: bytes) -> None:
+        if ".CONSUMER.MSG.NEXT." not in subject or next(requests, None) is None:
+            post(self, subject, reply, payload)
+
+    monkeypatch.setattr(Connection, "post", forgetful)
+    queue(wire)
+    durable(wire, "mine")
+    archive = make(workspace, bucket, durable="mine")
+    wire.publish(numbers(1, 3000))
+    if end:
+        with pytest.raises(SourceError, match=end):
+            run(workspace, archive)
+    assert run(workspace, archive).messages == 3000
+    assert list(content(workspace, archive)) == [(n, b"%d" % n) for n in range(1, 3001)]
+    assert (left(wire, "mine"), wire.state("JOBS")["messages"]) == ((0, 0), 0)
 
 
 @pytest.mark.parametrize("step", STEPS)
