@@ -20,25 +20,26 @@ case " $* " in
 *) local=yes ;;
 esac
 # The settings as arguments: beside a folder on its class path a JVM takes no archive of Spark's classes, and needs 4 s
-# longer. The folder of yours, or of options that would take their place, goes before.
-case " ${SPARK_CONF_DIR:+--properties-file} $* " in
+# longer. By the folder where SPARK_CONF_DIR names another one, or an option would take the place of an argument.
+ours=
+case " $* " in
 *" --properties-file "* | *" --driver-java-options "*) ;;
 *)
-    ours=$("$PYSPARK_PYTHON" -c '
+    [ "${SPARK_CONF_DIR:-}" ] || ours=$("$PYSPARK_PYTHON" -c '
 import shlex
 from nats3_dagster.pipeline import classes, java
 print(shlex.join(java.submit_arguments(classes.options(java.find_java()))))' 2>/dev/null) || ours=
-    if [ "$ours" ]; then
-        # On this machine Python workers begin with their imports done.
-        [ -z "$local" ] || ours="$ours --conf spark.python.daemon.module=nats3_dagster.pipeline.worker_daemon"
-        eval "set -- $ours \"\$@\""
-    fi
     ;;
 esac
-[ "${ours-}" ] || : "${SPARK_CONF_DIR:=$here}"
+if [ "$ours" ]; then
+    # On this machine Python workers begin with their imports done.
+    [ -z "$local" ] || ours="$ours --conf spark.python.daemon.module=nats3_dagster.pipeline.worker_daemon"
+    eval "set -- $ours \"\$@\""
+else
+    export SPARK_CONF_DIR="${SPARK_CONF_DIR:-$here}"
+fi
 # On this machine alone Spark needs no host name, and fails where the name has no address.
 [ -z "$local" ] || export SPARK_LOCAL_IP="${SPARK_LOCAL_IP:-127.0.0.1}"
 export PYSPARK_PYTHON SPARK_HOME
-[ -z "${SPARK_CONF_DIR-}" ] || export SPARK_CONF_DIR
 # A JVM says first that it has an incubator module, which Spark's launcher gives it.
 exec "$SPARK_HOME/bin/spark-submit" "$@" 2> >(exec grep --line-buffered -v '^WARNING: Using incubator modules' >&2)

@@ -176,8 +176,7 @@ class ReplaySpec:
         if self.poll_interval_s is not None:
             with blaming("poll_interval_s"):
                 self._check_follow(self.poll_interval_s)
-            with blaming("write_subject"):
-                self._check_no_loop()
+            self._check_no_loop()
 
     def _check_follow(self, poll_interval_s: float) -> None:
         if not LEAST_POLL_S <= poll_interval_s < math.inf:
@@ -213,6 +212,7 @@ class ReplaySpec:
                 f"What is published to {pattern} is archived again, and the replay takes {self.read_subject}: it would "
                 "follow itself without end",
                 "Choose a read subject that does not take what it publishes, or leave out the poll interval",
+                field="write_subject",
             )
 
     @property

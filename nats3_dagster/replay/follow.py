@@ -97,7 +97,7 @@ def check_more(workspace: Workspace, archive: Archive, job: ReplayJob, chunks: t
     check_subject_sizes(transform, chosen)
     takers = [target_state(workspace.link, target) for target in job.targets]
     topology = Topology.read(workspace, spec, transform, chosen, begins=False)
-    check_own_stream(archive, spec, transform, topology)
+    check_own_stream(archive, transform, topology)
     check_targets(workspace, spec, transform, chosen, takers)
     check_provable(spec, takers)
     checked_load(workspace, spec, transform, chosen, topology, takers, batched=job.batched)

@@ -63,10 +63,9 @@ def check_targets(
             raise OperatorError(f"No stream listens on {target}, to which {source} would go", hint)
 
 
-def check_own_stream(archive: Archive, spec: ReplaySpec, transform: Transform, topology: Topology) -> None:
-    """Raises OperatorError if the replay would be archived again, be it on the way of mirrors and sources."""
-    if spec.into_own_stream:
-        return
+def check_own_stream(archive: Archive, transform: Transform, topology: Topology) -> None:
+    """Raises OperatorError if the replay would be archived again, be it on the way of mirrors and sources, and may not
+    be."""
     own = next((stream.name for stream in topology.listening if stream.name in topology.feeding), None)
     if own is None:
         return

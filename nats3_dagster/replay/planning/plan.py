@@ -87,7 +87,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
         check_objects(workspace, page)
     check_subject_sizes(transform, chosen)
     topology = Topology.read(workspace, spec, transform, chosen, begins=True)
-    check_own_stream(archive, spec, transform, topology)
+    check_own_stream(archive, transform, topology)
     unexported = _check_deletion(workspace, archive, spec, chosen.extent.whole_hours)
     if made := topology.creation:
         check_creation(made, is_name_taken=topology.is_name_taken)
