@@ -43,9 +43,9 @@ def sdk_session(profile: str | None, *, has_keys: bool = False) -> Any:
 def _descriptions(data_path: str | None) -> Any:
     """The SDK's descriptions of S3 and of its regions. For all sessions, because to read them takes 85 of the 94 ms of
     processor time of a client."""
-    import botocore.loaders
+    from botocore.loaders import create_loader  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-    return botocore.loaders.create_loader(data_path)  # pyright: ignore[reportUnknownMemberType]
+    return create_loader(data_path)
 
 
 def sdk_client(options: StoreOptions, config: Any) -> Any:
