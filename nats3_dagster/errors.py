@@ -127,6 +127,10 @@ class AccessRefused(StoreError):
     """The store does not let these credentials do what was asked: it may be allowed for other objects."""
 
 
+class NotOffered(StoreError):
+    """The store does not know this kind of request, for anybody."""
+
+
 class ObjectMissing(StoreError):
     """An object that the catalog lists is not in the store."""
 

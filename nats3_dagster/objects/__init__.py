@@ -5,15 +5,17 @@ Nothing here knows what is in them.
 """
 
 from nats3_dagster.objects.bucket import Bucket, ObjectInfo
-from nats3_dagster.objects.buckets import abort_upload, bucket_exists, create_bucket, delete_versions, unended_uploads
+from nats3_dagster.objects.buckets import abort_upload, bucket_exists, create_bucket, unended_uploads
 from nats3_dagster.objects.identity import identity, profile_place, static_keys
 from nats3_dagster.objects.outlet import Outlet, OutletOptions
 from nats3_dagster.objects.owner_object import OwnerObject
 from nats3_dagster.objects.store_options import StoreOptions
+from nats3_dagster.objects.versions import ObjectVersion, delete_version, delete_versions, get_version, list_versions
 
 __all__ = [
     "Bucket",
     "ObjectInfo",
+    "ObjectVersion",
     "Outlet",
     "OutletOptions",
     "OwnerObject",
@@ -21,8 +23,11 @@ __all__ = [
     "abort_upload",
     "bucket_exists",
     "create_bucket",
+    "delete_version",
     "delete_versions",
+    "get_version",
     "identity",
+    "list_versions",
     "profile_place",
     "static_keys",
     "unended_uploads",

@@ -14,7 +14,7 @@ from typing import Final
 
 from obstore.exceptions import BaseError
 
-from nats3_dagster.errors import AccessRefused, BucketRefused, ObjectMissing, StoreError
+from nats3_dagster.errors import AccessRefused, BucketRefused, NotOffered, ObjectMissing, StoreError
 from nats3_dagster.redaction import redacted
 from nats3_dagster.steps import Next, Step
 
@@ -29,7 +29,6 @@ _CODES: Final[Mapping[str, tuple[str, str | Step]]] = {
     "InvalidAccessKeyId": ("{place} does not know the S3 access key", _KEYS),
     "NoCredentials": ("The AWS SDK finds no S3 credentials for {place}", f"{_KEYS}, or log in again"),
     "ExpiredToken": ("{place} says that the S3 credentials have expired", "Renew them, then try again"),
-    "AccessDenied": ("{place} does not let these S3 credentials use the bucket {bucket!r}", _GRANTS),
     "RequestTimeTooSkewed": ("{place} says that this machine's clock is wrong", "Set the clock, then try again"),
     "PermanentRedirect": ("The bucket {bucket!r} is in another region than {place}", "Set AWS_REGION to its region"),
     "AuthorizationHeaderMalformed": ("{place} expects another region", "Set AWS_REGION to the region it uses"),
@@ -46,8 +45,6 @@ _NAME_CODES: Final = {"BucketAlreadyExists", "InvalidBucketName"}
 # HTTP status codes where S3 gave no code that we know; a HEAD has no body at all.
 _STATUSES: Final = {
     401: ("{place} refuses the S3 credentials", _KEYS),
-    403: ("{place} does not let these S3 credentials use the bucket {bucket!r}", _GRANTS),
-    501: ("{place} does not know create-only PUT (If-None-Match)", "Use a store that does: an archive depends on it"),
     507: ("{place} is full", _ROOM),
 }
 _ERRNOS: Final = {
@@ -69,6 +66,22 @@ class Place:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.bucket):
             raise StoreError(f"{self.bucket!r} is not a bucket name", "Use letters, digits, dots and hyphens")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request of a store, for the texts of its refusals."""
+
+    name: str  # of the request, for a store that does not know it
+    does: str  # it does to the bucket that `{bucket!r}` stands for
+    hint: str  # the next step where the credentials may not make it
+    without: str = "Look at what this store offers"  # the next step where the store does not know it
+
+
+ANYTHING: Final = Asked("this request", "use the bucket {bucket!r}", _GRANTS)
+CREATE: Final = Asked(
+    "create-only PUT (If-None-Match)", ANYTHING.does, _GRANTS, "Use a store that does: an archive depends on it"
+)
 
 
 @contextmanager
@@ -104,7 +117,10 @@ def explain(where: Place, text: str) -> StoreError:
     message = re.search(r"<Message>([^<]{1,200})", redacted(text))
     status = re.search(r"status code: (\d{3})", text)
     if code or status:
-        return refused(where, code[1] if code else "", int(status[1]) if status else 0, message[1] if message else "")
+        asked = CREATE if re.search(r"\bPUT http", text) else ANYTHING
+        return refused(
+            where, code[1] if code else "", int(status[1]) if status else 0, message[1] if message else "", asked
+        )
     if "os error" in text and (number := re.search(r"os error (\d+)", text)) and "HttpError" not in text:
         return system_fault(where, OSError(int(number[1]), ""))
     if "redirect without LOCATION" in text:
@@ -131,12 +147,18 @@ def not_s3(where: Place) -> StoreError:
     return StoreError(f"{where.place} does not answer as an S3 endpoint", _NOT_S3)
 
 
-def refused(where: Place, code: str, status: int, message: str) -> StoreError:
+def refused(where: Place, code: str, status: int, message: str, asked: Asked = ANYTHING) -> StoreError:
     """The StoreError for a refusal of the store: S3's error code and message (or empty) and the HTTP status (or 0)."""
     if code.startswith("KMS.") or "ncryption" in message:
         return StoreError(
             f"{where.place} does not encrypt as it is asked to: {' '.join((code, message)).strip()}",
             "Correct or unset NATS3_S3_SSE and NATS3_S3_SSE_KMS_KEY_ID",
+        )
+    if code == "NotImplemented" or status == 501:
+        return NotOffered(f"{where.place} does not know {asked.name}", asked.without)
+    if code == "AccessDenied" or (status == 403 and code not in _CODES):
+        return AccessRefused(
+            f"{where.place} does not let these S3 credentials {asked.does.format(bucket=where.bucket)}", asked.hint
         )
     what, hint = _CODES.get(code) or _STATUSES.get(status) or ("", "")
     if not what:

@@ -9,7 +9,7 @@ from functools import partial
 
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.stored import folder
-from nats3_dagster.errors import Nats3Error, StoreError
+from nats3_dagster.errors import AccessRefused, Nats3Error, StoreError
 from nats3_dagster.model import Archive
 from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, delete_versions, identity
 from nats3_dagster.settings import Settings
@@ -59,15 +59,16 @@ def _check_bucket(options: StoreOptions, name: str) -> Iterator[Finding]:
     if not bucket_exists(options, name):
         yield Finding("fail", AREA, f"The bucket {name!r} does not exist in {options.of(name).place}", "Create it")
         return
+    folder = f".nats3-doctor/{secrets.token_hex(8)}"
     try:
-        yield from _try(options, name)
+        yield from _try(options, name, folder)
+        yield from _versions_problem(options, name, folder)
     except StoreError as error:
         yield Finding("fail", AREA, f"Bucket {name}: {error.what}", error.hint)
 
 
-def _try(options: StoreOptions, name: str) -> Iterator[Finding]:
+def _try(options: StoreOptions, name: str, folder: str) -> Iterator[Finding]:
     bucket = Bucket(options, name)
-    folder = f".nats3-doctor/{secrets.token_hex(8)}"
     keys = [f"{folder}/object", *(f"{folder}/race-{n}" for n in range(ROUNDS))]
     data = secrets.token_bytes(4096)
     sha256 = hashlib.sha256(data).hexdigest()
@@ -93,13 +94,18 @@ def _try(options: StoreOptions, name: str) -> Iterator[Finding]:
     finally:
         for key in keys:
             bucket.delete(key)
-        left = delete_versions(options, name, f"{folder}/")
-    if left:
+
+
+def _versions_problem(options: StoreOptions, name: str, folder: str) -> Iterator[Finding]:
+    """A finding where versions of what was tried out stay, or may do so."""
+    try:
+        delete_versions(options, name, folder)
+    except AccessRefused as error:
         yield Finding(
             "ok",
             AREA,
-            f"Bucket {name} keeps versions, and these credentials may not delete them: {left} of {folder}/ stay until "
-            "the bucket's own rules remove them",
+            f"Bucket {name}: if it keeps versions, those of {folder}/ stay, and so would those of erased messages: "
+            f"{error.what}. {error.hint}",
         )
 
 
