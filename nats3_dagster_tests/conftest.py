@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -305,6 +306,27 @@ def nats_factory(tmp_path: Path) -> Iterator[NatsFactory]:
     yield start
     for server in servers:
         server.kill()
+
+
+@pytest.fixture
+def old_nats(
+    nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Callable[..., NatsServer]:
+    """Starts a nats-server of an older release: `old_nats("2.9.6")`. It is built with Go where it is not built yet; the
+    test is skipped where that cannot be."""
+    checkout = request.config.rootpath
+
+    def start(version: str, **more: Any) -> NatsServer:
+        folder = checkout / ".nats3/old-nats-servers"
+        script = checkout / "scripts/old-nats-servers.sh"
+        built = subprocess.run([script, folder, version], capture_output=True, text=True, timeout=280, check=False)
+        if built.returncode:
+            pytest.skip(f"nats-server {version} is not here: {built.stderr.strip().splitlines()[-1]}")
+        with monkeypatch.context() as patch:
+            patch.setenv("NATS_SERVER", str(folder / version / "nats-server"))
+            return nats_factory(**more)
+
+    return start
 
 
 def freeze(server: NatsServer) -> None:

@@ -85,5 +85,5 @@ case $which in
 newest) { find_mirror && from_apt "$suites_newest" "$folder"; } || packaged ;;
 packaged) packaged ;;
 *) fail "usage: scripts/nats-server.sh newest|packaged FOLDER" ;;
-esac || fail "No nats-server: install nats-server 2.9 or later (2.15 for the demo's history), or set NATS_SERVER to one"
+esac || fail "No nats-server: install nats-server 2.9.7 or later (2.15 for the demo's history), or set NATS_SERVER to one"
 say "$("$folder/nats-server" --version) in $folder"

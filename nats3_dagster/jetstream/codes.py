@@ -88,6 +88,9 @@ def pull_request_ended(status: str, description: str) -> bool:
 
 
 # The version that brought a feature. An older server drops an unknown stream setting in silence, or refuses it.
+# The first that finds a header by its whole name. Older ones act on any header whose name ends with one of theirs
+# (nats-server#3645), in what they store for others and in what a replay sends them.
+OLDEST_SERVER: Final = (2, 9, 7)
 SEVERAL_FILTERS: Final = (2, 10)
 FAST_INGEST: Final = (2, 14)
 # Since then a replica stops for good at a message that expects another `Nats-Expected-Last-Msg-Id` than the stream has:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from nats3_dagster.jetstream.api import Refused, request
-from nats3_dagster.jetstream.codes import FAST_INGEST, version_of
+from nats3_dagster.jetstream.codes import FAST_INGEST, OLDEST_SERVER, version_of
 from nats3_dagster.jetstream.link import Link
 
 
@@ -20,6 +20,16 @@ class ServerInfo:
     clustered: bool = False  # whether it is one of a cluster
     domain: str = ""  # its own JetStream domain; empty where it has none
     imported: bool = False  # whether the streams are another account's, whose JetStream API is imported
+
+    @property
+    def name(self) -> str:
+        """The server with its version and address, for people."""
+        return f"nats-server {'.'.join(map(str, self.version))} at {self.address}"
+
+    @property
+    def is_too_old(self) -> bool:
+        """True if it acts on headers that are not for it. A server that does not tell its version counts as new."""
+        return (0, 0, 0) < self.version < OLDEST_SERVER
 
     @property
     def takes_batches(self) -> bool:

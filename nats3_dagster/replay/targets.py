@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from nats3_dagster.archive.source.requirements import check_server
 from nats3_dagster.errors import StreamChanged, TargetError
 from nats3_dagster.jetstream.codes import REFUSED_ID_IS_FATAL
 from nats3_dagster.jetstream.link import Link
@@ -76,9 +77,11 @@ def target_state(link: Link, target: ReplayTarget) -> StreamState:
 
 def check_resumable(link: Link, targets: Sequence[ReplayTarget]) -> bool:
     """Check that the targets are the streams they were when the replay began; whether batches can be used. Raises
-    StreamChanged."""
+    StreamChanged, OperatorError for a server that is too old."""
+    server = server_info(link)
+    check_server(server)
     streams = [target_state(link, target) for target in targets]
-    return takes_batches(streams, server_info(link))
+    return takes_batches(streams, server)
 
 
 def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str, int], *, live: bool = False) -> None:

@@ -54,6 +54,7 @@ _OURS = re.compile(
     rb"Nats3-Incarnation: (?P<token>[^\r]*)\r\nNats3-Sequence: (?P<seq>\d+)\r\n"
     rb"(?:(?:Nats3-Time|Nats-(?:Expected-Last-)?Msg-Id): [^\r]*\r\n)*"
 )
+_RENAMED = re.compile(rb"\nNats3-Original-([^:\r\n]*)-Value:")
 # What follows in a message whose header block was none.
 _BLOCK = re.compile(rb"Nats3-Original-Block: ([A-Za-z0-9+/=]*)\r\n\r\n")
 
@@ -183,8 +184,8 @@ def judge_target(
         if block := _BLOCK.fullmatch(message.headers, match.end()):
             headers = base64.b64decode(block[1])
         else:
-            headers = b"NATS/1.0\r\n" + message.headers[match.end() :].replace(b"\r\nNats3-Original-", b"\r\n")
-            headers = b"" if headers == b"NATS/1.0\r\n\r\n" else headers.replace(b"\nNats3-Original-", b"\n")
+            headers = _RENAMED.sub(rb"\n\1:", b"NATS/1.0\r\n" + message.headers[match.end() :])
+            headers = b"" if headers == b"NATS/1.0\r\n\r\n" else headers
         altered += (message.subject, headers, message.data) != (
             subject(original.subject),
             original.headers,

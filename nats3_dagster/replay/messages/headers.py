@@ -26,7 +26,9 @@ _SEQUENCE, _TIME = "Nats3-Sequence", "Nats3-Time"
 # The last ones, for a target that does not take batches: its duplicate window, and the chain (`replay_headers`).
 _MSG_ID, _EXPECTED_ID = "Nats-Msg-Id", "Nats-Expected-Last-Msg-Id"
 _OURS = (_REPLAY, _STREAM, _INCARNATION, _SEQUENCE, _TIME)
-_ORIGINAL_PREFIX = "Nats3-Original-"
+# A renamed header is `Nats3-Original-<name>-Value`. Servers before 2.9.7 find a header by the end of its name
+# (nats-server#3645), and proxies may do so: no renamed name ends with one that acts.
+_ORIGINAL_PREFIX, _ORIGINAL_SUFFIX = "Nats3-Original-", "-Value"
 # What stood in the first line after `NATS/1.0` (`NATS/1.0 503 Busy`). Servers strip it when they store a message (from
 # 2.11.15, 2.12.6 and 2.14.0 on).
 _STATUS = f"{_ORIGINAL_PREFIX}Status"
@@ -57,7 +59,7 @@ _FOREIGN = (
 )
 _CONTROL = rf"(?i)(\r\n)({_ACTING}|{_FOREIGN})(:)"
 _CONTROL_LIVE = rf"(?i)(\r\n)({_FOREIGN})(:)"
-_ORIGINAL = rf"(?i)(\r\n){_ORIGINAL_PREFIX}({_ACTING}|{_FOREIGN})(:)"
+_ORIGINAL = rf"(?i)(\r\n){_ORIGINAL_PREFIX}({_ACTING}|{_FOREIGN}){_ORIGINAL_SUFFIX}(:)"
 _FIRST = r"NATS/1\.0\r\n"
 _INSERTED = (
     rf"^({_FIRST})"
@@ -94,7 +96,7 @@ def header_room(stream: str) -> int:
 def block_bound(size: int, stream: str) -> int:
     """Bytes that the header block of a replayed message has at most, if the archived one has `size`: all of it may be
     headers that are renamed, or no header block at all."""
-    renamed = size // _SHORTEST_RENAMED * len(_ORIGINAL_PREFIX) + len(_STATUS) + len(FIRST_LINE)
+    renamed = size // _SHORTEST_RENAMED * len(_ORIGINAL_PREFIX + _ORIGINAL_SUFFIX) + len(_STATUS) + len(FIRST_LINE)
     encoded = len(_BLOCK) + len(": \r\n") + -(-size // 3) * 4 - size
     return size + header_room(stream) + max(renamed, encoded)
 
@@ -117,8 +119,8 @@ def replay_headers(
     marks: bool = True,
 ) -> pa.Array:
     """Header blocks (binary, null for none) of archived messages as they are replayed: what says where a message comes
-    from in front, and headers that would act on the target renamed to `Nats3-Original-<name>`. `seqs` and `times_ns`
-    are the messages' own (int64). `with_ids` adds an id for the target's duplicate window. `live` keeps the headers
+    from in front, and headers that would act on the target renamed to `Nats3-Original-<name>-Value`. `seqs` and
+    `times_ns` are the messages' own (int64). `with_ids` adds an id for the target's duplicate window. `live` keeps the headers
     that act for a message itself; without `marks` nothing is put in front.
 
     `after` makes the messages a chain: each expects that the target's last message is the one before it, the first one
@@ -195,7 +197,9 @@ def _renamed(headers: pa.Array, control: str) -> pa.Array:
     acting = _matching(headers, control)
     if not pc.any(acting).as_py():
         return headers
-    renamed = pc.replace_substring_regex(headers.filter(acting), control, rf"\1{_ORIGINAL_PREFIX}\2\3")
+    renamed = pc.replace_substring_regex(
+        headers.filter(acting), control, rf"\1{_ORIGINAL_PREFIX}\2{_ORIGINAL_SUFFIX}\3"
+    )
     return pc.replace_with_mask(headers, acting, renamed)
 
 
