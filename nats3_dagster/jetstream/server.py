@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.codes import FAST_INGEST, OLDEST_SERVER, version_of
 from nats3_dagster.jetstream.link import Link
@@ -27,11 +28,6 @@ class ServerInfo:
         return f"nats-server {'.'.join(map(str, self.version))} at {self.address}"
 
     @property
-    def is_too_old(self) -> bool:
-        """True if it acts on headers that are not for it. A server that does not tell its version counts as new."""
-        return (0, 0, 0) < self.version < OLDEST_SERVER
-
-    @property
     def takes_batches(self) -> bool:
         """True if fast-ingest batches can go through it. An import keeps about 800 bytes for each message without an
         answer of its own, which is nearly each of a batch."""
@@ -51,6 +47,17 @@ def server_info(link: Link) -> ServerInfo:
         str(info.get("domain") or ""),
         link.client.is_imported,
     )
+
+
+def check_version(server: ServerInfo) -> None:
+    """Raises OperatorError for a server that acts on headers of other names than its own: what it stored before an
+    archive, or stores of a replay, is not what was sent. One that does not tell its version counts as new."""
+    if (0, 0, 0) < server.version < OLDEST_SERVER:
+        raise OperatorError(
+            f"{server.name} is older than {'.'.join(map(str, OLDEST_SERVER))}: it acts on each header whose name ends "
+            "with the name of one of its own",
+            "Update it",
+        )
 
 
 def check_jetstream(link: Link) -> None:

@@ -5,11 +5,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nats3_dagster.archive.source.requirements import check_server
 from nats3_dagster.errors import StreamChanged, TargetError
 from nats3_dagster.jetstream.codes import REFUSED_ID_IS_FATAL
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.server import ServerInfo, server_info
+from nats3_dagster.jetstream.server import ServerInfo, check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state, streams_listening
 from nats3_dagster.model import ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.model.stream import removing_settings
@@ -79,7 +78,7 @@ def check_resumable(link: Link, targets: Sequence[ReplayTarget]) -> bool:
     """Check that the targets are the streams they were when the replay began; whether batches can be used. Raises
     StreamChanged, OperatorError for a server that is too old."""
     server = server_info(link)
-    check_server(server)
+    check_version(server)
     streams = [target_state(link, target) for target in targets]
     return takes_batches(streams, server)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import nats as nats_py
@@ -11,13 +12,13 @@ from nats.js.errors import NoKeysError
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import OperatorError, TargetError
-from nats3_dagster.model import ReplaySpec
+from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.replays import archived, driven, live, replayed
+from nats3_dagster_tests.support.replays import archived, driven, dry_run, live, replayed
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
@@ -107,6 +108,33 @@ def test_a_counter(workspace: Workspace, nats: NatsServer, wire: Wire, bucket: s
     done = replayed(workspace, live("old.>", "new.>"))
     assert (done.state, done.published) == ("succeeded", 4)
     assert counters(wire, "NEW") == counters(wire, "OLD")
+
+
+@pytest.mark.needs_nats("2.12")
+def test_a_counter_of_counters_is_named_before_it_is_replayed(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """A server carries on the map of a subject's first message (nats-server#6988): with its sources attached again, the
+    target would add them up twice."""
+    wire.create_stream("EU", "eu.>", allow_msg_counter=True)
+    aggregate = {"allow_msg_counter": True, "allow_direct": True}
+    sources = [{"name": "EU", "subject_transforms": [{"src": "eu.>", "dest": "all.>"}]}]
+    wire.create_stream("ALL", **aggregate, sources=sources)
+    for total in range(1, 4):
+        wire.publish([("eu.a", b"NATS/1.0\r\nNats-Incr: 1\r\n\r\n", b"")])
+        eventually(lambda total=total: counters(wire, "ALL") == {"a": b'{"val":"%d"}' % total}, "the sum")
+    archived(workspace, wire, "ALL", bucket)
+    wire.create_stream("NEW", "new.>", **aggregate)
+    spec = live("all.>", "new.>")
+    (note,) = [note for note in dry_run(workspace, spec)["notes"] if "Nats-Counter-Sources" in note]
+    assert "attach no sources" in note
+    # A plain replay changes no counter, and one of increments alone needs no word.
+    wire.create_stream("PLAIN", "plain.>")
+    assert "Sources" not in str(dry_run(workspace, ReplaySpec("a", "plain.>", Selection(subjects=("all.>",)))))
+    wire.create_stream("ON", "on.>", **aggregate, sources=[{"name": "EU", "filter_subject": "none"}])
+    with pytest.raises(TargetError, match="Stream ON has sources.*Nats-Counter-Sources"):
+        dry_run(workspace, live("all.>", "on.>"))
+    archived(workspace, wire, "EU", bucket, "b")
+    one = replace(live("eu.>", "on.>"), archive="b")
+    assert "Nats-Counter-Sources" not in str(dry_run(workspace, one)["notes"])
 
 
 @pytest.mark.parametrize("batched", [False, True])

@@ -7,12 +7,12 @@ captured of the earlier one is adopted from the bucket or recorded as lost.
 import logging
 
 from nats3_dagster.archive.source.observe import observe_source
-from nats3_dagster.archive.source.requirements import check_retention, check_sequences, check_server
+from nats3_dagster.archive.source.requirements import check_retention, check_sequences
 from nats3_dagster.archive.source.restored import History, continuing
 from nats3_dagster.archive.source.stream_changes import forgotten_error
 from nats3_dagster.errors import Conflict
 from nats3_dagster.hours import format_time
-from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.model import Archive, ChunkMeta, Coverage, Gap, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
 
@@ -26,7 +26,7 @@ def accept_source(workspace: Workspace, archive: Archive, *, adopt: bool = False
     StreamChanged when the stream was deleted and made again since the last capture, unless `adopt` says to go on with
     the new one; and when it forgot messages that are archived of it. UnknownStream if it is gone, OperatorError if it
     has another retention than an archive needs, or its server is too old."""
-    check_server(server_info(workspace.link))
+    check_version(server_info(workspace.link))
     coverage = workspace.catalog.coverage
     observed = observe_source(workspace, archive, again=adopt)
     older = observed.history if adopt and not observed.is_restored else None

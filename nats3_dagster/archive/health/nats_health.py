@@ -12,13 +12,13 @@ from nats3_dagster.archive.source.backlog import Backlog, backlog
 from nats3_dagster.archive.source.clocks import stream_now_ns
 from nats3_dagster.archive.source.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.source.observe import source_state
-from nats3_dagster.archive.source.requirements import check_server, unmatched_filters
+from nats3_dagster.archive.source.requirements import unmatched_filters
 from nats3_dagster.archive.source.stream_changes import recreated_error, rewritten_error
 from nats3_dagster.direct_http import open_directly
 from nats3_dagster.errors import Nats3Error, OperatorError, UnknownConsumer
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.codes import OLDEST_SERVER
-from nats3_dagster.jetstream.server import ServerInfo, check_jetstream, server_info
+from nats3_dagster.jetstream.server import ServerInfo, check_jetstream, check_version, server_info
 from nats3_dagster.model import Archive, StreamState
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
@@ -36,11 +36,11 @@ def check(workspace: Workspace) -> Iterator[Finding]:
     """The server, and each archived stream when the catalog can be asked."""
     info = server_info(workspace.link)
     try:
-        check_server(info)
+        check_version(info)
     except OperatorError as error:
         yield Finding("fail", AREA, error.what, error.hint)
     else:
-        if OLDEST_SERVER <= info.version and info.version[:2] <= NEWEST:
+        if info.version >= OLDEST_SERVER and info.version[:2] <= NEWEST:
             yield Finding("ok", AREA, f"{info.name}, max_payload {info.max_payload:,} bytes")
         else:
             yield Finding("warn", AREA, f"{info.name} is not one of the tested releases", "Use 2.9.7 to 2.15")

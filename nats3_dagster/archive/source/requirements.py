@@ -1,9 +1,8 @@
-"""Requirements: what a server and a stream must be, so that an archive can be complete and a replay exact."""
+"""Requirements: what a stream must be, so that an archive of it can be complete."""
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.jetstream.codes import OLDEST_SERVER
 from nats3_dagster.jetstream.read.contents import next_message
-from nats3_dagster.jetstream.server import ServerInfo, server_info
+from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, StreamState
 from nats3_dagster.steps import Next
@@ -14,21 +13,10 @@ from nats3_dagster.workspace import Workspace
 _LAST_STORED = 2**62 - 1
 
 
-def check_server(server: ServerInfo) -> None:
-    """Raises OperatorError for a server that acts on headers of other names than its own: what it stored before an
-    archive, or stores of a replay, is not what was sent."""
-    if server.is_too_old:
-        raise OperatorError(
-            f"{server.name} is older than {'.'.join(map(str, OLDEST_SERVER))}: it acts on each header whose name ends "
-            "with the name of one of its own",
-            "Update it",
-        )
-
-
 def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
-    """The stream of a new archive. Raises OperatorError when it is unknown, cannot be read in this mode, has nothing for
-    one of the filters, or is on a server that is too old."""
-    check_server(server_info(workspace.link))
+    """The stream of a new archive. Raises OperatorError when it is unknown, cannot be read in this mode, has nothing
+    for one of the filters, or is on a server that is too old."""
+    check_version(server_info(workspace.link))
     state = stream_state(workspace.link, spec.stream)
     check_retention(spec, state)
     check_sequences(state)

@@ -120,8 +120,8 @@ def replay_headers(
 ) -> pa.Array:
     """Header blocks (binary, null for none) of archived messages as they are replayed: what says where a message comes
     from in front, and headers that would act on the target renamed to `Nats3-Original-<name>-Value`. `seqs` and
-    `times_ns` are the messages' own (int64). `with_ids` adds an id for the target's duplicate window. `live` keeps the headers
-    that act for a message itself; without `marks` nothing is put in front.
+    `times_ns` are the messages' own (int64). `with_ids` adds an id for the target's duplicate window. `live` keeps the
+    headers that act for a message itself; without `marks` nothing is put in front.
 
     `after` makes the messages a chain: each expects that the target's last message is the one before it, the first one
     the message with the id `after` (empty: it expects nothing). So what the target stores is a beginning of the chain:

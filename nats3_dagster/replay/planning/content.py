@@ -18,6 +18,8 @@ from nats3_dagster.replay.messages.mapping import Mapper
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
 
+# The line of a counter's message that has the last sum of each of the stream's sources (ADR-49).
+_COUNTER_SOURCES = b"\r\nNats-Counter-Sources:"
 _LONGEST_ID = message_id("0" * 16, Incarnation("", 0), 2**63 - 1)
 
 
@@ -36,6 +38,19 @@ def subjects(workspace: Workspace, chunk: Chunk, spec: ReplaySpec) -> Iterator[s
     """The archived subjects of the selected messages, those of a row group at a time. Raises StoreError, ChunkError."""
     for batch in _batches(workspace, chunk, spec, ("subject", "subject_bytes")):
         yield from subject_names(exact_subjects(batch))
+
+
+def has_counter_sources(workspace: Workspace, spec: ReplaySpec, transform: Transform, chosen: Chosen) -> bool:
+    """True if a selected message has the sums of a counter's sources. Raises StoreError, ChunkError."""
+    mapper = Mapper(transform, "0" * 16, with_ids=False, live=spec.live, marks=spec.marks)
+    mapper.begin(after=None)
+    names = ("seq", "time_ns", "subject", "subject_bytes", "headers")
+    for chunk in (chunk for page in chosen.pages(workspace) for chunk in page):
+        for batch in _batches(workspace, chunk, spec, names, dictionary=True):
+            selected, _ = mapper.select(batch)
+            if pc.any(pc.match_substring(selected.column("headers"), _COUNTER_SOURCES)).as_py():
+                return True
+    return False
 
 
 def sizes(

@@ -10,7 +10,7 @@ from nats3_dagster.errors import TargetError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import ReplaySpec, StreamState
 from nats3_dagster.replay.messages.headers import MAX_BLOCK
-from nats3_dagster.replay.planning.content import sizes
+from nats3_dagster.replay.planning.content import has_counter_sources, sizes
 from nats3_dagster.replay.planning.forgotten import SAMPLE
 from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.targets import blind_settings, stores_nothing
@@ -40,6 +40,8 @@ class Load:
     # Bytes, as replayed: the largest header block, and the largest header block and payload together.
     largest_block: int
     largest_message: int
+    # True if messages for a counter have the sums of its sources.
+    has_counter_sources: bool = False
 
 
 def checked_load(
@@ -82,6 +84,7 @@ def _load(
         counts[transform(subject) or ""] += count
     del counts[""]
     extent = chosen.extent
+    counts_live = spec.live and any(target.config.get("allow_msg_counter") for target in targets)
     return Load(
         extent.messages,
         extent.payload_bytes,
@@ -89,6 +92,7 @@ def _load(
         max(counts.values(), default=None),
         measured.block,
         measured.message,
+        counts_live and has_counter_sources(workspace, spec, transform, chosen),
     )
 
 
@@ -139,6 +143,12 @@ def _refusals(
             f"{name} is for counters (allow_msg_counter), and the archived stream {source['name']} is not",
             "Choose another target",
         )
+    if load.has_counter_sources and config.get("allow_msg_counter") and config.get("sources"):
+        what = (
+            f"{name} has sources, and messages that come have the sums of theirs (Nats-Counter-Sources): it carries "
+            "on the first of each subject, and would add up the same increments twice"
+        )
+        yield what, "Choose a target without sources"
     for setting, what in _HEADERS.items():
         if spec.live and source.get(setting) and not config.get(setting):
             yield (
@@ -191,6 +201,12 @@ def notes(targets: Iterable[StreamState], load: Load, *, marks: bool, alone: boo
             yield (
                 f"{name} has {config.get('num_replicas')} replicas and is sent no batches: each message waits for the "
                 f"answer to the one before, about 1,000 a second{batches}"
+            )
+        if load.has_counter_sources and config.get("allow_msg_counter"):
+            yield (
+                f"{name} gets the counters with their totals, and not the sums of their sources (Nats-Counter-Sources):"
+                " a server carries on those of the first message of each subject. So attach no sources to it: it would "
+                "add up the same increments twice"
             )
         if config.get("retention", "limits") != "limits":
             yield f"{name} has {config['retention']} retention: its consumers take messages away"

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nats3_dagster.archive.selected.chosen import Chosen
-from nats3_dagster.archive.source.requirements import check_server
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.server import ServerInfo, server_info
+from nats3_dagster.jetstream.server import ServerInfo, check_version, server_info
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import ReplaySpec, StreamState
 from nats3_dagster.replay.planning.creation import Creation, creation, origins
@@ -40,7 +39,7 @@ class Topology:
         """Asks catalog and server. `begins`: the replay may make a stream. Raises SourceError, and OperatorError as
         `creation` and for a server that is too old."""
         source, server = _source(workspace, chosen), server_info(workspace.link)
-        check_server(server)
+        check_version(server)
         made = creation(spec, transform, source, server) if begins else None
         streams = listening(workspace.link, made.config["subjects"] if made else [transform.pattern])
         made = None if streams else made
