@@ -16,7 +16,7 @@ from nats3_dagster.jetstream.read.contents import first_held
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import SeqRange
-from nats3_dagster_tests.support.servers.nats_proxy import Frame, NatsProxy, zero_pending
+from nats3_dagster_tests.support.servers.nats_proxy import Frame, NatsProxy, skipping, zero_pending
 from nats3_dagster_tests.support.wire import Wire
 
 COUNT = 1000
@@ -117,6 +117,48 @@ def test_consumers_that_never_send_what_the_leader_holds_are_an_error(
     with pytest.raises(SourceError, match=what):
         read(proxy.url, spec)
     assert proxy.connections > 3
+
+
+# Consumers that leave out a message, or send it twice
+
+
+@pytest.mark.parametrize(
+    ("subjects", "seqs"), [((), SeqRange(1, COUNT)), (("s.a", "s.b", "s.c"), SeqRange(461, 540))], ids=["all", "three"]
+)
+def test_a_message_that_a_consumer_skips_is_asked_of_the_leader(
+    proxy: NatsProxy, spec: ReadSpec, wire: Wire, subjects: tuple[str, ...], seqs: SeqRange
+) -> None:
+    """As consumers of nats-server 2.10.25 did (nats-server#6526), and those of several filters beside a rollup (#8571).
+    Under a filter that takes less, there is too much to ask."""
+    for seq in (200, 201, 500):
+        wire.api("STREAM.MSG.DELETE.S", seq=seq)
+    skip = skipping(502)
+    proxy.from_server = lambda frame: skip(frame) if proxy.connections == 1 else frame
+    stored = [m.seq for m in wire.messages("S") if not subjects or m.subject in subjects]
+    wanted = [seq for seq in stored if seqs.first <= seq <= seqs.last]
+    assert read(proxy.url, replace(spec, subjects=subjects, seqs=seqs)) == wanted
+    assert proxy.connections == 2
+
+
+def test_a_message_that_every_consumer_skips_is_an_error(proxy: NatsProxy, spec: ReadSpec) -> None:
+    proxy.from_server = skipping(500)
+    with pytest.raises(
+        SourceError, match="at sequence 500: The consumer left out message 500 of S, which the stream's"
+    ):
+        read(proxy.url, spec)
+
+
+def test_a_message_that_comes_twice_is_handed_over_once(proxy: NatsProxy, spec: ReadSpec) -> None:
+    """As through leaf nodes that were connected twice (nats-server#3191)."""
+
+    def twice(frame: Frame) -> Frame:
+        line, payload = frame
+        double = proxy.connections == 1 and b".500.500." in line
+        return (line, payload + line + payload) if double else frame
+
+    proxy.from_server = twice
+    assert read(proxy.url, spec) == list(range(1, COUNT + 1))
+    assert proxy.connections == 2
 
 
 # The leader's word

@@ -34,6 +34,15 @@ def behind(stream: str, server: str, seen: int, leader_seq: int) -> Behind:
     return Behind(f"{what}: {reason}", hint)
 
 
+def left_out(stream: str, server: str, seq: int) -> Lost:
+    """The consumer on `server` (empty without a cluster) sent later messages than `seq`, which the leader has."""
+    on = f" on server {server}" if server else ""
+    return Lost(
+        f"The consumer{on} left out message {seq} of {stream}, which the stream's leader holds",
+        "Upgrade the NATS server: consumers of some releases skip messages",
+    )
+
+
 class Breaks:
     """How often, and since when, a read broke off without a message in between.
 

@@ -81,7 +81,7 @@ class RangeConsumer:
         # The consumer says that nothing is pending. Nothing is concluded from that before the leader has confirmed it.
         self._drained = False
         self._confirming: asyncio.Task[None] | None = None
-        self._server = ""  # the server that the consumer is on; empty without a cluster
+        self.server = ""  # the server that the consumer is on; empty without a cluster
 
     async def open(self) -> None:
         """Make the consumer and ask for the first messages. Raises StreamChanged or SourceError."""
@@ -124,10 +124,10 @@ class RangeConsumer:
         for _ in range(DRAWS):
             self.name = f"nats3-{secrets.token_hex(8)}"
             created = await self._create()
-            self._server = leader_of(created)
+            self.server = leader_of(created)
             # Asked after the consumer was made: had the stream been made again before, this would show it.
             state = await same_stream_info(self._client, self._incarnation)
-            if self._server in ("", state.leader) or not state.leader:
+            if self.server in ("", state.leader) or not state.leader:
                 return created, state
             await delete_consumer(self._client, self._incarnation.stream, self.name)
         raise SourceError(
@@ -219,7 +219,7 @@ class RangeConsumer:
             if seq is None:
                 self._finish(End())
             elif self._last_seen == seen:
-                self._finish(behind(self._incarnation.stream, self._server, seen, seq))
+                self._finish(behind(self._incarnation.stream, self.server, seen, seq))
 
     def _hand_over(self) -> None:
         if self._blocks:

@@ -1,7 +1,8 @@
 """Reading a range of a stream: an iterator of Arrow batches, complete or an error.
 
 Invariant: the iterator ends only when the stream's leader has proven that every message of the range that exists was
-delivered. After anything else, a new connection and a new consumer go on after the last message handed over.
+delivered; where few sequences are absent, the leader has also proven each of them. After anything else, a new
+connection and a new consumer go on after the last message handed over.
 """
 
 import logging
@@ -19,16 +20,21 @@ from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, version_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.read.breaks import UNKNOWN_FORM, Breaks, Lost
+from nats3_dagster.jetstream.read.breaks import UNKNOWN_FORM, Breaks, Lost, left_out
 from nats3_dagster.jetstream.read.consumer import End, Item, RangeConsumer, delete_consumer
+from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.read.frames import messages
 from nats3_dagster.jetstream.read.scan import FrameError
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import selected
+from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.subjects import check_filter, covers, overlap
 
 log = logging.getLogger(__name__)
 AWAY_S = 60.0  # how long a server may be away in the middle of a read
+# Questions to the leader about what is absent in one batch, at most: all are under way at once. Where more is absent,
+# as under a filter or in a key-value bucket, the consumer is believed (docs/decisions.md, 54).
+_ASKED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +145,35 @@ class _Session:
             if not np.array_equal(numbers, expected) or seqs[0] < reading.next or (np.diff(seqs) < 1).any():
                 raise Lost("The server sent messages twice or out of order")
             self._received += len(seqs)
-            batch = decoded.batch.slice(0, int(np.searchsorted(seqs, spec.seqs.last, "right")))
-            reading.next = int(seqs[-1]) + 1
+            unsent = self._unsent(seqs)
+            upto = spec.seqs.last if unsent is None else unsent
+            batch = decoded.batch.slice(0, int(np.searchsorted(seqs, upto, "right")))
+            reading.next = int(seqs[-1]) + 1 if unsent is None else unsent
             if select:
                 batch = selected(batch, select)
             if batch.num_rows:
                 yield batch
+            if unsent is not None:
+                raise left_out(spec.incarnation.stream, self._consumer.server, unsent)
             self._link.loop.call_soon_threadsafe(self._consumer.taken, size)
+
+    def _unsent(self, seqs: Int64s) -> int | None:
+        """The first sequence before or between these whose message the leader holds, and the consumer left out; None
+        where there is none, or where too many are absent to ask. Raises StreamChanged; Lost without an answer."""
+        spec = self._reading.spec
+        seqs = seqs[: np.searchsorted(seqs, spec.seqs.last, "right")]
+        before = np.concatenate(([self._reading.next - 1], seqs[:-1]))
+        ends = np.flatnonzero(seqs - before > 1)
+        if not len(ends) or len(ends) * max(len(spec.subjects), 1) > _ASKED:
+            return None
+        absent = [SeqRange(int(before[at]) + 1, int(seqs[at]) - 1) for at in ends]
+        try:
+            held = held_ranges(self._link, spec.incarnation, absent, spec.subjects)
+        except StreamChanged:
+            raise
+        except SourceError as error:
+            raise Lost(f"What the consumer left out cannot be asked: {error.what}", error.hint) from error
+        return min((seq for seq in held if seq is not None), default=None)
 
     async def _open(self, client: Connection) -> RangeConsumer:
         reading, spec = self._reading, self._reading.spec

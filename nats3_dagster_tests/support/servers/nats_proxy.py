@@ -39,3 +39,17 @@ def zero_pending(frame: Frame) -> Frame:
     line = re.sub(rb"( \$JS\.ACK\.\S+\.)(\d+) ", lambda m: m[1] + b"0" * len(m[2]) + b" ", line)
     payload = re.sub(rb'("num_pending":)(\d+)', lambda m: m[1] + b" " * (len(m[2]) - 1) + b"0", payload)
     return line, payload
+
+
+def skipping(seq: int) -> Callable[[Frame], Frame | None]:
+    """Drops the delivery of one message, and numbers later ones as a server does that never sent it."""
+
+    def alter(frame: Frame) -> Frame | None:
+        line, payload = frame
+        if not (ack := re.search(rb"( \$JS\.ACK\.\S+\.)(\d+)\.(\d+)(\.\d+\.\d+ )", line)) or int(ack[2]) < seq:
+            return frame
+        if int(ack[2]) == seq:
+            return None
+        return line.replace(ack[0], b"%b%b.%d%b" % (ack[1], ack[2], int(ack[3]) - 1, ack[4])), payload
+
+    return alter
