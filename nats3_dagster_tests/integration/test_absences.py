@@ -62,7 +62,9 @@ def test_deleted_is_only_what_nothing_else_can_have_removed(config: dict[str, An
         assert absence_reason(configs, below_head=True) == below
 
 
-def test_what_newer_messages_of_the_subject_removed_is_lost(workspace: Workspace, wire: Wire, bucket: str) -> None:
+def test_what_newer_messages_of_the_subject_removed_is_lost(
+    workspace: Workspace, wire: Wire, bucket: str, caplog: pytest.LogCaptureFixture
+) -> None:
     wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
     wire.publish([("ev.old", b"", b"x")])
     archive = archive_of(workspace, bucket)
@@ -71,6 +73,7 @@ def test_what_newer_messages_of_the_subject_removed_is_lost(workspace: Workspace
     result = take(workspace, archive, wire)
     assert (chunks(result.chunks), result.lost) == ([(SeqRange(2, 1001), 1, "superseded")], 999)
     assert holdings(workspace, "events").losses == {"superseded": 999}
+    assert "999 sequences of stream EV were gone before they were captured (2-1000)" in caplog.text
 
 
 def test_below_the_head_only_newer_messages_can_have_removed_it(workspace: Workspace, wire: Wire, bucket: str) -> None:

@@ -49,7 +49,7 @@ def refused(
         ({"max_bytes": 1000, "discard": "new"}, r"BACK takes up to 1000 \(max_bytes, discard new\): it has 0, and"),
         (
             {"max_msgs_per_subject": 9, "max_msgs": 100, "discard": "new", "discard_new_per_subject": True},
-            r"Stream BACK takes up to 9 messages of a subject \(discard new\), and 10 of one come",
+            r"Stream BACK takes up to 9 messages of back\.0 \(discard new\): it has 0, and 10 come\. .* at least 10",
         ),
     ],
 )
@@ -61,6 +61,54 @@ def test_by_the_targets_settings(
     wire.create_stream("BACK", "back.>", **config)
     archived(workspace, wire, "EV", bucket)
     refused(workspace, wire, error)
+
+
+@pytest.mark.parametrize(
+    ("read", "limits", "error"),
+    [
+        (">", {"max_msgs": 22}, r"takes up to 22 \(max_msgs, discard new\): it has 3, and 20 come"),
+        ("0", {"max_msgs": 12}, r"takes up to 12 \(max_msgs, discard new\): it has 3, and 10 come"),
+        ("0", {"max_msgs": 13}, None),
+        # Of a subject that has messages already.
+        (
+            "0",
+            {"max_msgs_per_subject": 12},
+            r"takes up to 12 messages of back\.0 \(discard new\): it has 3, and 10 come",
+        ),
+        ("0", {"max_msgs_per_subject": 13}, None),
+        ("1", {"max_msgs_per_subject": 9}, r"takes up to 9 messages of back\.1 \(discard new\): it has 0, and 10 come"),
+        ("1", {"max_msgs_per_subject": 10}, None),
+    ],
+)
+def test_a_full_target_and_a_part_of_the_subjects(
+    workspace: Workspace, wire: Wire, bucket: str, read: str, limits: dict[str, int], error: str | None
+) -> None:
+    """nats-server#2314: what the plan lets pass must fit."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n % 2}", b"", b"x") for n in range(20)])
+    per = {"discard_new_per_subject": True} if "max_msgs_per_subject" in limits else {}
+    wire.create_stream("BACK", "back.>", **limits, **per, discard="new")
+    wire.publish([("back.0", b"", b"x")] * 3)
+    archived(workspace, wire, "EV", bucket)
+    spec = replace(TO_BACK, selection=Selection(subjects=(f"ev.{read}",)), write_subject=f"back.{read}")
+    if error is None:
+        assert replayed(workspace, spec).state == "succeeded"
+        return
+    for plan in (dry_run, begin):
+        with pytest.raises(TargetError, match=error):
+            plan(workspace, spec)
+    assert wire.state("BACK")["messages"] == 3
+
+
+def test_bytes_that_may_not_fit_are_named(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n % 2}", b"", b"x" * 100) for n in range(20)])
+    wire.create_stream("BACK", "back.>", max_bytes=900, discard="new")
+    archived(workspace, wire, "EV", bucket)
+    spec = replace(TO_BACK, selection=Selection(subjects=("ev.0",)), write_subject="back.0")
+    assert "Stream BACK takes up to 900 bytes (max_bytes, discard new), and up to 1040 come" in str(
+        dry_run(workspace, spec)["notes"]
+    )
 
 
 def test_a_replay_that_the_catalog_has_forgotten(

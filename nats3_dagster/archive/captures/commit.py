@@ -13,7 +13,7 @@ from nats3_dagster.archive.source.stream_changes import ends_before_error, rewri
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import ChunkMeta, Gap, SeqRange, clipped
+from nats3_dagster.model import ChunkMeta, Gap, SeqRange, clipped, listed_ranges
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -94,9 +94,16 @@ def commit(
             planned.archive.name,
             lost,
             planned.job.state.name,
-            ", ".join(str(r) for g in remaining if g.is_loss for r in g.ranges[:5]),
+            listed_ranges(_lost(chunks, remaining)),
         )
     return results
+
+
+def _lost(chunks: Iterable[ChunkMeta], gaps: Iterable[Gap]) -> list[SeqRange]:
+    """Returns the lost sequences; under a filter, those of a chunk are somewhere among all that it covers."""
+    lost = [r for gap in gaps if gap.is_loss for r in gap.ranges]
+    lost += [r for meta in chunks if meta.lost for r in meta.deleted or [meta.covers]]
+    return sorted(lost)
 
 
 def _results(planned: CapturePlan, chunks: Iterable[ChunkMeta], gaps: Iterable[Gap]) -> tuple[CaptureResult, ...]:

@@ -53,6 +53,8 @@ class Extent:
     # Bytes of their subjects, header blocks and payloads; an upper bound unless `is_size_exact`.
     payload_bytes: int = 0
     is_size_exact: bool = True
+    # True if times and sequences take all of each chunk, so that its counts by subject are those of the selection.
+    is_uncut: bool = True
     # Header block and payload of the largest message of the chunks, selected or not.
     largest_bytes: int = 0
     # Chunks whose subjects are not counted.
@@ -73,6 +75,7 @@ class Extent:
         self.chunks += 1
         self.uncounted += meta.subjects is None
         self.is_exact = self.is_exact and part.is_exact
+        self.is_uncut = self.is_uncut and not is_cut(meta, self.selection)
         self.is_size_exact = self.is_size_exact and part.is_whole and part.is_exact
         if part.is_whole:
             self.whole_chunks += 1

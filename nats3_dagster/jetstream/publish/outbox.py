@@ -133,7 +133,7 @@ class Outbox:
 
     def _keep(self, failure: TargetError) -> None:
         if self.failure is None:
-            what = f"{failure.what}; {self.window.acked} messages were acknowledged before"
+            what = f"{failure.what}; at least {self.window.acked} messages were stored before"
             self.failure = type(failure)(what, failure.hint)
             self._changed()
 

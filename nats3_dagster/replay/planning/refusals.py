@@ -8,6 +8,8 @@ from typing import Any
 from nats3_dagster.archive.selected.chosen import Chosen
 from nats3_dagster.errors import TargetError
 from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.streams import subject_counts
 from nats3_dagster.model import ReplaySpec, StreamState
 from nats3_dagster.replay.messages.headers import MAX_BLOCK
 from nats3_dagster.replay.planning.content import has_counter_sources, sizes
@@ -15,7 +17,7 @@ from nats3_dagster.replay.planning.forgotten import SAMPLE
 from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.targets import blind_settings, stores_nothing
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import Transform
+from nats3_dagster.subjects import Transform, readable
 from nats3_dagster.workspace import Workspace
 
 # Settings without which a stream refuses a header, and what messages with it do.
@@ -31,12 +33,14 @@ _HEADERS = {
 class Load:
     """The load that a replay puts on a target."""
 
-    # The number if `is_exact`, else an upper bound. Of subject, header block and payload, before anything is added.
+    # The number if `is_exact`, else an upper bound.
     messages: int
-    payload_bytes: int
     is_exact: bool
-    # The most that one subject of the target gets, as far as the catalog knows; None if it knows of none.
-    most_of_subject: int | None
+    # Of subject, header block and payload, before anything is added: the bytes if `is_size_exact`, else an upper bound.
+    payload_bytes: int
+    is_size_exact: bool
+    # The messages that subjects of the target get at least, as far as the catalog knows.
+    subjects: Mapping[str, int]
     # Bytes, as replayed: the largest header block, and the largest header block and payload together.
     largest_block: int
     largest_message: int
@@ -60,7 +64,7 @@ def checked_load(
     load = _load(workspace, spec, transform, chosen, takers, most, with_ids=not batched)
     _check_load(load, most)
     for taker in takers:
-        _check_takes(spec, topology.source, taker, load)
+        _check_takes(workspace, spec, topology.source, taker, load)
     return load
 
 
@@ -87,9 +91,10 @@ def _load(
     counts_live = spec.live and any(target.config.get("allow_msg_counter") for target in targets)
     return Load(
         extent.messages,
+        extent.is_exact and len(targets) == 1,
         extent.payload_bytes,
         extent.is_size_exact and len(targets) == 1,
-        max(counts.values(), default=None),
+        counts if extent.is_uncut and len(targets) == 1 else {},
         measured.block,
         measured.message,
         counts_live and has_counter_sources(workspace, spec, transform, chosen),
@@ -113,10 +118,14 @@ def _check_load(load: Load, max_payload: int) -> None:
         )
 
 
-def _check_takes(spec: ReplaySpec, source: Mapping[str, Any], target: StreamState, load: Load) -> None:
+def _check_takes(
+    workspace: Workspace, spec: ReplaySpec, source: Mapping[str, Any], target: StreamState, load: Load
+) -> None:
     """Raises TargetError if the target will refuse messages, or acknowledge what it does not store. `source` is the
     configuration of the archived stream."""
     for what, hint in _refusals(spec, source, target, load):
+        raise TargetError(what, hint)
+    for what, hint in () if spec.live else _too_full(workspace.link, target, load):
         raise TargetError(what, hint)
 
 
@@ -161,29 +170,32 @@ def _refusals(
             f"The largest message takes {largest} bytes with its headers when replayed; {name} takes up to {limit}",
             f"Set max_msg_size of stream {target.name} to at least {largest}",
         )
-    yield from _too_full(spec, target, load)
 
 
-def _too_full(spec: ReplaySpec, target: StreamState, load: Load) -> Iterator[tuple[str, str]]:
-    """Yields the refusals of a stream that is full. With an exact load only: of less the messages may be fewer."""
+def _too_full(link: Link, target: StreamState, load: Load) -> Iterator[tuple[str, str]]:
+    """Yields the refusals of a stream that is full. By what surely comes only: what may be less may fit."""
     config = target.config
-    if config.get("discard") != "new" or spec.live or not load.is_exact:
+    if config.get("discard") != "new":
         return
-    most, per = load.most_of_subject, config.get("max_msgs_per_subject", -1)
+    per = config.get("max_msgs_per_subject", -1)
     if config.get("discard_new_per_subject"):
-        if most is not None and 0 < per < most:
-            yield (
-                f"Stream {target.name} takes up to {per} messages of a subject (discard new), and {most} of one come",
-                f"Set max_msgs_per_subject of stream {target.name} to at least {most}",
-            )
+        held = subject_counts(link, target.name) if per > 0 and load.subjects and target.messages else {}
+        for subject, come in load.subjects.items():
+            has = held.get(subject, 0)
+            if 0 < per < has + come:
+                what = f"Stream {target.name} takes up to {per} messages of {readable(subject)} (discard new)"
+                yield (
+                    f"{what}: it has {has}, and {come} come",
+                    f"Set max_msgs_per_subject of stream {target.name} to at least {has + come}",
+                )
     elif per > 0:
         return  # older messages of a subject make room
-    for setting, has, more in (
-        ("max_msgs", target.messages, load.messages),
-        ("max_bytes", target.bytes, load.payload_bytes),
+    for setting, has, more, is_exact in (
+        ("max_msgs", target.messages, load.messages, load.is_exact),
+        ("max_bytes", target.bytes, load.payload_bytes, load.is_size_exact),
     ):
         limit = config.get(setting, -1)
-        if 0 < limit < has + more:
+        if is_exact and 0 < limit < has + more:
             least = "" if setting == "max_msgs" else "more than "
             yield (
                 f"Stream {target.name} takes up to {limit} ({setting}, discard new): it has {has}, and {more} come",
@@ -214,11 +226,13 @@ def notes(targets: Iterable[StreamState], load: Load, *, marks: bool, alone: boo
             yield f"{name} removes messages {age / SECOND_NS:g} s after they are replayed (max_age)"
         if (per := config.get("max_msgs_per_subject", -1)) > 0 and not config.get("discard_new_per_subject"):
             yield f"{name} keeps the newest {per} of each subject (max_msgs_per_subject)"
-        if config.get("discard", "old") == "old":
-            if 0 < (most := config.get("max_msgs", -1)) < target.messages + load.messages:
-                yield f"{name} keeps the newest {most} messages (max_msgs), and up to {load.messages} come"
-            if 0 < (size := config.get("max_bytes", -1)) < target.bytes + load.payload_bytes:
-                yield f"{name} keeps the newest {size} bytes (max_bytes), and up to {load.payload_bytes} come"
+        keeps, discards = "keeps the newest", ""
+        if config.get("discard") == "new":
+            keeps, discards = "takes up to", ", discard new"
+        if 0 < (most := config.get("max_msgs", -1)) < target.messages + load.messages:
+            yield f"{name} {keeps} {most} messages (max_msgs{discards}), and up to {load.messages} come"
+        if 0 < (size := config.get("max_bytes", -1)) < target.bytes + load.payload_bytes:
+            yield f"{name} {keeps} {size} bytes (max_bytes{discards}), and up to {load.payload_bytes} come"
         if target.messages > SAMPLE:
             yield (
                 f"Messages of a replay that the catalog has forgotten are looked for in {SAMPLE} of the "
