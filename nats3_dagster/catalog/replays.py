@@ -8,6 +8,7 @@ import json
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from typing import Any, Final
 from uuid import UUID
 
 import psycopg
@@ -31,6 +32,9 @@ from nats3_dagster.model import (
     ReplayTarget,
 )
 from nats3_dagster.steps import Next
+
+# The parameters of the query `replays` that takes all.
+_ANY: Final[dict[str, Any]] = dict.fromkeys(("replay", "job", "name", "archive", "bucket", "states", "limit_to"))
 
 
 class Replays:
@@ -98,17 +102,13 @@ class Replays:
     def get(self, replay_id: str) -> Replay:
         """Raises OperatorError when there is none."""
         with self._session.reading() as sql:
-            row = sql.row(
-                ReplayRow, "replays", replay=replay_id, job=None, archive=None, bucket=None, states=None, limit_to=1
-            )
+            row = sql.row(ReplayRow, "replays", **_ANY | {"replay": replay_id, "limit_to": 1})
         return row.replay() if row else unknown(replay_id)
 
     def find_job(self, job_id: UUID) -> Replay | None:
         """The replay of a load job; None when there is none, or it was deleted."""
         with self._session.reading() as sql:
-            row = sql.row(
-                ReplayRow, "replays", replay=None, job=job_id, archive=None, bucket=None, states=None, limit_to=1
-            )
+            row = sql.row(ReplayRow, "replays", **_ANY | {"job": job_id, "limit_to": 1})
         return row.replay() if row else None
 
     def progress(self, replay_id: str) -> ReplayProgress:
@@ -137,15 +137,19 @@ class Replays:
         *,
         bucket: str | None = None,
         states: Collection[ReplayState] | None = None,
+        replay_id: str | None = None,
+        job_name: str | None = None,
         limit: int | None = None,
     ) -> tuple[Replay, ...]:
-        """Those of the archive, of archives in the bucket, and in one of these states, or all; newest first."""
+        """Those of the archive, of archives in the bucket, in one of these states, of this id and of load jobs of this
+        name, or all; newest first."""
         with self._session.reading() as sql:
             rows = sql.rows(
                 ReplayRow,
                 "replays",
-                replay=None,
+                replay=replay_id,
                 job=None,
+                name=job_name,
                 archive=archive and archive.id,
                 bucket=bucket,
                 states=None if states is None else list(states),

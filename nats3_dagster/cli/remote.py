@@ -137,12 +137,11 @@ class Server:
         """The load job of a name."""
         if as_id(name):
             return self._ask("GET", "/load/job", job_id=name)
-        jobs = self._ask("GET", "/load/jobs")
-        # The id of a replay before the name of a job.
-        for field in ("replay", "name"):
-            for job in jobs:
-                if job[field] == name:
-                    return job
+        # The id of a replay before the name of a job; the newest job of a name.
+        filters = [{"replay": name}] if re.fullmatch("[0-9a-f]{16}", name) else []
+        for one in (*filters, {"name": name}):
+            if jobs := self._ask("GET", "/load/jobs", **one, limit=1):
+                return jobs[0]
         raise Unknown(f"There is no replay {name}", Next.LIST_REPLAYS())
 
     def _ask(self, method: str, path: str, *, body: Any = None, **parameters: Any) -> Any:

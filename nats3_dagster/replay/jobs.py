@@ -104,7 +104,7 @@ def named(workspace: Workspace, name: str) -> ReplayStatus:
         return job(workspace, job_id)
     if known := find(workspace, name):
         return settled(workspace, known)
-    of_name = [replay for replay in workspace.catalog.replays.select() if replay.job_name == name]
+    of_name = workspace.catalog.replays.select(job_name=name, limit=1)
     return settled(workspace, of_name[0]) if of_name else status_by_id(workspace, name)
 
 
@@ -115,18 +115,21 @@ def jobs(
     archive: str | None = None,
     bucket: str | None = None,
     replay_id: str | None = None,
+    name: str | None = None,
     limit: int | None = None,
 ) -> Sequence[ReplayStatus]:
-    """Those that all of this fits, newest first. Raises Unknown if there is no such archive."""
+    """Those that all of this fits, newest first; `name`: of the job. Raises Unknown if there is no such archive."""
     catalog = workspace.catalog
     selected = catalog.replays.select(
         catalog.archives.get(archive) if archive is not None else None,
         bucket=bucket,
         states=_STATES[status] if status else None,
         # Of those that are `running` or `planned` some are interrupted: which, is known only after they were read.
-        limit=None if status in ("Created", "Running", "Failure") or replay_id else limit,
+        limit=None if status in ("Created", "Running", "Failure") else limit,
+        replay_id=replay_id,
+        job_name=name,
     )
-    every = [settled(workspace, replay) for replay in selected if replay_id in (None, replay.id)]
+    every = [settled(workspace, replay) for replay in selected]
     return [one for one in every if status in (None, status_of(one))][:limit]
 
 

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 import httpx2 as httpx
+import psycopg
 import pytest
 
 from nats3_dagster.dev.process import free_port, wait_for
@@ -80,7 +81,7 @@ def test_archives_and_chunks_are_shown_as_the_catalog_has_them(
 
 
 def test_replays_are_shown_as_the_catalog_has_them(
-    nats3: Command, url: str, workspace: Workspace, wire: Wire, bucket: str
+    nats3: Command, url: str, workspace: Workspace, wire: Wire, bucket: str, postgres_url: str
 ) -> None:
     wire.create_stream("EV", "ev.>")
     wire.create_stream("BACK", "back.>")
@@ -116,13 +117,21 @@ def test_replays_are_shown_as_the_catalog_has_them(
     assert asked <= set(here)
     with httpx.Client(base_url=url) as client:
         assert client.get("/load/jobs").json() == [here]
+    newer = """insert into nats3.replay (id, archive_id, spec, chunks, created_at, job_id)
+        select lpad(to_hex(n), 16, '0'), archive_id, spec, chunks, created_at + interval '1 s', gen_random_uuid()
+        from nats3.replay, generate_series(1, 1000) n"""
+    # More than a list gives.
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(newer)
     for given in (replay.id, "load-1", str(replay.job_id)):
         assert nats3.ok(*server, "load", "get", given, "-o", "json").json == there
+        assert nats3.ok("load", "get", given, "-o", "json").json == there
     paused = nats3.ok("load", "pause", "load-1", *server, "-o", "json").json
     assert paused["state"] == "paused"
     assert "-" in nats3.ok("load", "get", "load-1", *server).out
     assert nats3.ok("load", "delete", "load-1", "--yes", *server, "-o", "json").json["replay"] == replay.id
-    assert nats3.ok("load", "list", "-o", "json").json == []
+    left = nats3.ok("load", "list", "--limit", "2000", "-o", "json").json
+    assert len(left) == 1000
 
 
 def test_errors_are_those_of_the_catalog(

@@ -84,10 +84,11 @@ def list_load_jobs(
     archive: Annotated[Text | None, Query(description="Only of this archive.")] = None,
     bucket: Annotated[Text | None, Query(description="Only of archives in this bucket.")] = None,
     replay: Annotated[str | None, Query(pattern="^[0-9a-f]{16}$", description="Only of the replay of this id.")] = None,
+    name: Annotated[Text | None, Query(description="Only jobs of this name.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most this many, newest first.")] = 1000,
 ) -> Json:
     """Load jobs, newest first."""
-    selected = jobs.jobs(work, status=status, archive=archive, bucket=bucket, replay_id=replay, limit=limit)
+    selected = jobs.jobs(work, status=status, archive=archive, bucket=bucket, replay_id=replay, name=name, limit=limit)
     return Json([Replay.of(one, WORDS) for one in selected])
 
 

@@ -61,9 +61,9 @@ select archive_id from nats3.replay where id = :replay and deleted_at is null;
 insert into nats3.replay_target (replay_id, stream, created_ns, since_seq)
 select :replay, t.* from unnest(:streams::text[], :created::bigint[], :since::bigint[]) as t;
 
--- name: replays(replay, job, archive, bucket, states, limit_to)
--- One replay, those of an archive, of a bucket or in one of these states, or all, newest first; with the runs that drove
--- them, their targets, and whether what should run one is gone.
+-- name: replays(replay, job, name, archive, bucket, states, limit_to)
+-- One replay, those of a job's name, of an archive, of a bucket or in one of these states, or all, newest first; with the
+-- runs that drove them, their targets, and whether what should run one is gone.
 select r.id, r.spec, r.state, r.attempt, r.error, r.chunks, r.chunks_done, r.selected, r.published, r.found, r.duplicates,
        r.expired, r.progress_published, r.progress_found, r.created_at, r.started_at, r.finished_at,
        r.updated_at, r.job_id, r.job_name, r.launch, a.stream, a.bucket, a.prefix, a.durable,
@@ -75,6 +75,7 @@ select r.id, r.spec, r.state, r.attempt, r.error, r.chunks, r.chunks_done, r.sel
 from nats3.replay r join nats3.archive a on a.id = r.archive_id
 where r.deleted_at is null and (:replay::text is null or r.id = :replay)
   and (:job::uuid is null or r.job_id = :job)
+  and (:name::text is null or r.job_name = :name)
   and (:archive::bigint is null or r.archive_id = :archive)
   and (:bucket::text is null or a.bucket = :bucket)
   and (:states::text[] is null or r.state = any(:states))
