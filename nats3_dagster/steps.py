@@ -63,6 +63,10 @@ class Next(Enum):
         "nats3 store set {archive} --subject FILTER",
     )
     CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
+    CHECK_REBUILT = (
+        "Look at keep, holds and copies of archive {archive}. If they are right, end the hold {hold}",
+        "nats3 store get {archive}, then nats3 hold delete {archive} {hold} --reason TEXT",
+    )
     CHECK_SPARK = "See what Java wrote to standard error"
     CHOOSE_ARCHIVE = "Give the name of one of them"
     CHOOSE_OTHER_TARGET = (
@@ -100,7 +104,10 @@ class Next(Enum):
         "Declare what the archive has, or change archive {archive} to what is declared",
         "nats3 store set {archive}",
     )
-    DELETE_HOLD = "Nothing was removed. If they may go, delete the hold", "nats3 hold delete ARCHIVE NAME"
+    DELETE_HOLD = (
+        "Nothing was removed. If they may go, delete the hold {hold} of archive {archive}",
+        "nats3 hold delete {archive} {hold} --reason TEXT",
+    )
     DOCTOR_BUCKET = "Try a bucket by name", "nats3 doctor --bucket NAME"
     EXPORT_BEFORE_DELETION = (
         "Seal and export these hours first: export {export} of archive {archive}. Or let the replay delete what the "

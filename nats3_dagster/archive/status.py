@@ -18,6 +18,7 @@ from nats3_dagster.model import (
     Chunk,
     Coverage,
     Gap,
+    Hold,
     PlacedGap,
     Reason,
     ReplayChunk,
@@ -54,6 +55,8 @@ class Holdings:
     kept_until: datetime | None
     # Of each copy that misses something, or has something to lose.
     copies: tuple[CopyLag, ...] = ()
+    # In force, the oldest first.
+    holds: tuple[Hold, ...] = ()
 
     def covered(self, *, nothing_waits: bool) -> int:
         """How many hours are covered: those with messages, those sealed without one, and the open one if it has none
@@ -139,6 +142,7 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
         unswept,
         until,
         tuple(catalog.copies.lags(archive).values()),
+        catalog.holds.all(archive),
     )
 
 

@@ -70,6 +70,11 @@ class Holds:
         with self._session.reading() as sql:
             return tuple(sql.rows(Hold, "holds", archive=archive.id))
 
+    def archives_with(self, name: str) -> list[str]:
+        """The archives that a hold of this name holds now."""
+        with self._session.reading() as sql:
+            return sql.values(str, "archives_with_hold", name=name)
+
     def holding(self, archive: Archive, hour: str, seqs: SeqRange) -> str | None:
         """The name of a hold that covers one of these sequences of the hour; None where none does."""
         with self._session.reading() as sql:
@@ -90,9 +95,9 @@ class Holds:
         with self._session.reading() as sql:
             return sql.value(int, "held_absences", archive=archive.id)
 
-    def release(self, archive: Archive, name: str) -> None:
+    def release(self, archive: Archive, name: str, reason: str) -> None:
         """End a hold. Raises OperatorError when there is none of this name."""
         with self._session.transaction() as sql:
-            if not sql.run("release_hold", archive=archive.id, name=name):
+            if not sql.run("release_hold", archive=archive.id, name=name, reason=reason):
                 names = ", ".join(hold.name for hold in self.all(archive)) or "none"
                 raise Unknown(f"Archive {archive.name} has no hold {name}", f"It has {names}")

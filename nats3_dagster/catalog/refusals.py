@@ -67,7 +67,10 @@ def failed(error: psycopg.Error, where: str) -> CatalogError:
         case errors.DiskFull() | errors.OutOfMemory():
             return CatalogError(f"Postgres at {where} is out of room: {message}", "Make room; nothing was written")
         case errors.IntegrityError() if error.diag.constraint_name == "held":
-            return Held(f"The hold {error.diag.message_detail} keeps them: {message}", Next.DELETE_HOLD())
+            return Held(
+                f"The hold {error.diag.message_detail} keeps them: {message}",
+                Next.DELETE_HOLD(archive=error.diag.message_hint, hold=error.diag.message_detail),
+            )
         case errors.IntegrityError():
             return CatalogError(f"Postgres refused what breaks a rule of the catalog: {message}", _DEFECT)
         case psycopg.OperationalError():

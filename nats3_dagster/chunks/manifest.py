@@ -25,6 +25,10 @@ from nats3_dagster.model import NOT_MISSING, Reason, SeqRange
 MANIFEST_VERSION = 1
 # Bytes: the largest window of zstandard's levels up to 19.
 _MOST_WINDOW = 8 << 20
+# Bytes of JSON, some 100,000 chunks: none is written or read that has more, because a frame of some KB may hold GBs.
+MOST_TEXT = 32 << 20
+# Bytes of a frame that are decompressed at a time: a block of 4 may hold 128 KiB.
+_STEP = 256
 _KEY = re.compile(r"/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/manifest-(\d{4,})-[0-9a-f]{12}\.json\.zst$")
 
 
@@ -112,8 +116,13 @@ class Manifest:
         """The object's bytes and its key. Raises ChunkError for one that does not add up."""
         self.check()
         fields = {"manifest_version": MANIFEST_VERSION, **asdict(self)}
-        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-        data = zstandard.ZstdCompressor(level=9, write_checksum=True).compress(text.encode())
+        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+        if len(text) > MOST_TEXT:
+            raise ChunkError(
+                f"The manifest of {self.archive} {self.hour} would have {len(text):,} bytes, more than {MOST_TEXT:,}",
+                "Give the archive larger chunks: max_messages, max_bytes, max_age",
+            )
+        data = zstandard.ZstdCompressor(level=9, write_checksum=True).compress(text)
         return data, manifest_key(self.prefix, self.archive, self.hour, self.number, hashlib.sha256(data).hexdigest())
 
     def check(self) -> None:
@@ -147,13 +156,9 @@ class Manifest:
 def decode_manifest(data: bytes) -> Manifest:
     """The manifest that `encode` wrote. Raises ChunkError for anything else, and for a newer version."""
     try:
-        # As a stream: a flipped bit in the frame's size would make it ask for that much memory at once.
-        stream = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).decompressobj()
-        fields: dict[str, Any] = json.loads(stream.decompress(data))
-        if not stream.eof or stream.unused_data:
-            raise ValueError("not one whole frame")
+        fields: dict[str, Any] = json.loads(_decompressed(data))
         version = fields.pop("manifest_version")
-    except (zstandard.ZstdError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (zstandard.ZstdError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ChunkError("The object is not a manifest", DAMAGED) from error
     if version != MANIFEST_VERSION:
         raise ChunkError(f"The manifest has version {version}, this release reads {MANIFEST_VERSION}", "Upgrade nats3")
@@ -165,6 +170,22 @@ def decode_manifest(data: bytes) -> Manifest:
         raise ChunkError(f"The manifest cannot be read: {where}: {first['msg']}", DAMAGED) from error
     manifest.check()
     return manifest
+
+
+def _decompressed(data: bytes) -> bytes:
+    """The content of one whole frame. Raises ValueError for anything else, and for more than MOST_TEXT bytes;
+    ZstdError."""
+    # Bit by bit: neither the frame's own word for its size nor its content decides how much memory it takes.
+    stream = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).decompressobj()
+    text, at = bytearray(), 0
+    while at < len(data) and not stream.eof:
+        text += stream.decompress(data[at : at + _STEP])
+        at += _STEP
+        if len(text) > MOST_TEXT:
+            raise ValueError("more than a manifest has")
+    if not stream.eof or stream.unused_data or at < len(data):
+        raise ValueError("not one whole frame")
+    return bytes(text)
 
 
 def manifest_key(prefix: str, archive: str, hour: str, number: int, sha256: str) -> str:

@@ -30,6 +30,7 @@ from nats3_dagster.defs.wording import STOPPED_CHECKS
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import NOT_MISSING, Archive, ArchiveSpec, Incarnation, Reason
+from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -250,6 +251,9 @@ def _kept(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckR
     elif unkept.hours:
         unsealed = f", {unkept.unsealed:,} of them not sealed" if unkept.unsealed else ""
         text = f"{unkept.hours:,} hours should have expired, the oldest is {unkept.oldest}{unsealed}"
+    elif found.is_unchecked:
+        step = Next.CHECK_REBUILT(archive=archive.name, hold=REBUILT).worded(naming.words)
+        text = f"It was made again from its bucket, and nothing leaves it: {step}"
     else:
         text = f"As promised; {found.holds:,} holds" if found.holds else "As promised"
     return AssetCheckResult(

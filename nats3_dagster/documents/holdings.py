@@ -11,6 +11,7 @@ from nats3_dagster.archive.source.requirements import unmatched_filters
 from nats3_dagster.documents.archives import EXAMPLE, Archive, fields_of
 from nats3_dagster.documents.base import Document, Words, rate, ratio, stamp_of, time_of
 from nats3_dagster.documents.chunks import ChunkFacts
+from nats3_dagster.documents.keeping import Hold
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Coverage as Covered
 from nats3_dagster.model import Gap as Missing
@@ -58,6 +59,18 @@ _HELD = {
     "unswept": {"objects": 2, "bytes": 2048, "until": "2026-11-21T08:00:00.000Z"},
     "incomplete_copies": [
         {"bucket": "other", "objects": 1, "bytes": 1024, "since": "2026-11-21T07:30:00.000Z", "removals": 0}
+    ],
+    "holds": [
+        {
+            "name": "case-17",
+            "reason": "court order 17",
+            "placed_by": "ann@host-1",
+            "created": "2026-11-21T07:00:00.000Z",
+            "first_hour": "2026-11-21-06:00",
+            "last_hour": "2026-11-21-06:00",
+            "first_seq": None,
+            "last_seq": None,
+        }
     ],
 }
 
@@ -194,6 +207,7 @@ class ArchiveDetail(Archive):
     hours_replayed: int
     unswept: Unswept
     incomplete_copies: list[IncompleteCopy]
+    holds: list[Hold] = Field(description="What must not leave it. `rebuilt` is that of a rebuild: see disaster.md.")
 
     @classmethod
     def of_overview(cls, seen: Overview, words: Words) -> Self:
@@ -215,6 +229,7 @@ class ArchiveDetail(Archive):
                 objects=report.unswept.objects, bytes=report.unswept.bytes, until=stamp_of(report.kept_until)
             ),
             incomplete_copies=[IncompleteCopy.by_name(one, since=stamp_of(one.oldest)) for one in report.copies],
+            holds=[Hold.of(one) for one in report.holds],
         )
 
 

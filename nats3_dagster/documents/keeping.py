@@ -100,6 +100,7 @@ class DeletedHold(Document):
 
     archive: str
     name: str
+    reason: str = Field(description="Why it ended.")
     deleted: Literal[True] = True
 
 

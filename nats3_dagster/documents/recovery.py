@@ -6,6 +6,7 @@ from pydantic import Field
 
 from nats3_dagster.archive.recovery import moving, rebuild
 from nats3_dagster.documents.base import Document, Words
+from nats3_dagster.model.hold import REBUILT
 
 
 class LeftOut(Document):
@@ -13,6 +14,18 @@ class LeftOut(Document):
 
     key: str
     reason: str
+
+
+class FoundHold(Document):
+    """A hold that the settings beside the chunks have."""
+
+    name: str
+    reason: str
+    placed_by: str
+    first_hour: str | None = Field(description="Null for no bound.")
+    last_hour: str | None
+    first_seq: int | None
+    last_seq: int | None
 
 
 class RebuiltArchive(Document):
@@ -28,6 +41,10 @@ class RebuiltArchive(Document):
     unlisted: int = Field(description="Objects that are not chunks of the archive now.")
     refused: list[LeftOut] = Field(description="Those of them that were opened and not taken.")
     missing: list[LeftOut] = Field(description="Chunks that manifests name and that cannot be had.")
+    keep_s: int | None = Field(description="By the settings in its folder: how long it keeps an hour; 0: for ever.")
+    keep_bytes: int | None = Field(description="And how much it keeps; 0: all.")
+    copies: list[str] = Field(description="The buckets that are to have copies of it.")
+    holds: list[FoundHold] = Field(description="The holds that are in the settings.")
     settings: str | None = Field(description="What is not known of its settings; null where they are.")
     stream: str | None = Field(description="What differs from the stream; null where it is the archived one.")
     error: str | None = Field(description="Why it was refused.")
@@ -41,6 +58,10 @@ class RebuiltArchive(Document):
             refused=[LeftOut(key=key, reason=reason) for key, reason in one.refused.items()],
             missing=[LeftOut(key=key, reason=reason) for key, reason in one.missing.items()],
             settings=one.settings or None,
+            keep_s=one.spec and one.spec.keep_s,
+            keep_bytes=one.spec and one.spec.keep_bytes,
+            copies=list(one.spec.copies) if one.spec else [],
+            holds=[FoundHold.by_name(hold, placed_by=hold.actor) for hold in one.holds if hold.name != REBUILT],
             stream=one.stream or None,
             error=one.error and one.error.what,
             hint=one.error and (one.error.hint_in(words) or None),

@@ -7,6 +7,10 @@ from nats3_dagster.model.pattern import Pattern
 
 HOLD_NAME = Pattern(r"[A-Za-z0-9_.-]+", "the name of a hold", "Use letters, digits, _, . and - only", longest=200)
 
+# The hold that a rebuild places on the whole archive: the settings beside the chunks may be another hand's, so until a
+# person has looked at them and ends it, nothing leaves the archive and nothing is copied.
+REBUILT = "rebuilt"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:

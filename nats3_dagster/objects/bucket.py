@@ -17,7 +17,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, S3Store
 
-from nats3_dagster.errors import ObjectMissing, StoreError
+from nats3_dagster.errors import ChunkError, ObjectMissing, StoreError
 from nats3_dagster.objects import faults, files
 from nats3_dagster.objects.s3_store import s3_store
 from nats3_dagster.objects.store_options import StoreOptions
@@ -98,10 +98,18 @@ class Bucket:
         to be kept goes through `put_new`."""
         return self._create(key, memoryview(data).cast("B"))
 
-    def get(self, key: str) -> memoryview:
-        """The whole object. Raises ObjectMissing."""
+    def get(self, key: str, most: int | None = None) -> memoryview:
+        """The whole object. `most`: the bytes that it has at most. Raises ObjectMissing, and ChunkError for an object
+        that has more: nothing of it is read."""
         with self._faults(key):
-            return memoryview(obstore.get(self._store, key).bytes())
+            answer = obstore.get(self._store, key)
+            size = answer.meta["size"]
+            if most is None or size <= most:
+                return memoryview(answer.bytes())
+        raise ChunkError(
+            f"{key} in the bucket {self.name!r} has {size:,} bytes, and {most:,} at most were written there",
+            "Bring it back from a copy of the bucket",
+        )
 
     def get_range(self, key: str, start: int, length: int) -> memoryview:
         """`length` bytes from `start` on. Raises ObjectMissing, and StoreError when the object ends before."""

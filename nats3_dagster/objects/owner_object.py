@@ -16,6 +16,9 @@ from nats3_dagster.fault_points import fault_point
 from nats3_dagster.objects.bucket import Bucket
 from nats3_dagster.objects.outlet import Outlet
 
+# Bytes of an owner object.
+_MOST = 64 << 10
+
 
 class Owner(Protocol):
     """The content of an owner object."""
@@ -43,7 +46,7 @@ class OwnerObject(Generic[OwnerT]):
             data = self.store.get(self.key)
         else:
             try:
-                data = bytes(self.store.get(self.key))
+                data = bytes(self.store.get(self.key, _MOST))
             except ObjectMissing:
                 data = None
         return None if data is None else self.decode(data)

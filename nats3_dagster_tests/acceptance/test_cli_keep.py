@@ -8,6 +8,7 @@ from typing import get_args
 import psycopg
 import pytest
 
+from nats3_dagster.api.tokens import new_token
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.documents.keeping import What
 from nats3_dagster.model import Archive, CaptureEnd
@@ -60,8 +61,21 @@ def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Ar
     assert (refused.status, "does not keep messages of its age" in refused.err) == (1, True)
     refused = nats3("store", "delete", "logs", "--yes")
     assert (refused.status, "The hold case-7 keeps them" in refused.err) == (1, True)
-    nats3.ok("hold", "delete", "logs", "case-7", "--yes")
+    assert "nats3 hold delete logs case-7 --reason TEXT" in refused.error
+    assert nats3.ok("store", "get", "logs", "-o", "json").json["holds"] == [listed]
+    assert "case-7 (court order)" in nats3.ok("store", "get", "logs").out
     assert nats3("hold", "delete", "logs", "case-7", "--yes").status == 2
+    token = new_token()[0]
+    for words in (
+        ("create", "logs", "case-8", "--reason", f"see {token}"),
+        ("create", "logs", token, "--reason", "a"),
+        ("delete", "logs", "case-7", "--yes", "--reason", token),
+        ("delete", "logs", "case-7", "--yes", "--reason", " "),
+    ):
+        told = nats3.refused("hold", *words)
+        assert (told[0], token in told) == ("2", False), words
+    nats3.ok("hold", "delete", "logs", "case-7", "--yes", "--reason", "the court released it")
+    assert nats3("hold", "delete", "logs", "case-7", "--yes", "--reason", "again").status == 2
 
     catalog = workspace.catalog
     failed = CaptureEnd(HOURS[2], 0, 0, ("store", "The bucket is gone"))
@@ -75,6 +89,8 @@ def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Ar
         "held",
         "created",
     ]
+    assert lines[1]["detail"] == {"name": "case-7", "reason": "the court released it", "held_for": "court order"}
+    assert "@" in lines[1]["who"]
     assert (lines[0]["error"], lines[0]["next"] is not None) == ("store: The bucket is gone", True)
     expired = next(one for one in lines if one["what"] == "expired")
     assert expired["detail"] == {

@@ -15,7 +15,7 @@ import pytest
 
 from nats3_dagster.archive.health.store_health import check
 from nats3_dagster.dev.s3.server import S3Server
-from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
+from nats3_dagster.errors import ChunkError, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.objects import Bucket, ObjectInfo, StoreOptions, bucket_exists, create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
@@ -70,6 +70,13 @@ def test_any_size_comes_back(store: Bucket, data: bytes) -> None:
     assert put(store, KEY, data)
     assert store.get(KEY) == data
     assert store.head(KEY).size == len(data)
+
+
+def test_an_object_that_is_larger_than_it_was_written_is_not_read(store: Bucket) -> None:
+    put(store, KEY, b"x" * 1000)
+    assert store.get(KEY, 1000) == b"x" * 1000
+    with pytest.raises(ChunkError, match="has 1,000 bytes, and 999 at most were written there"):
+        store.get(KEY, 999)
 
 
 def test_arrow_buffers_are_stored_as_they_are(store: Bucket) -> None:

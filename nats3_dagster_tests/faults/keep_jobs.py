@@ -27,7 +27,7 @@ def hold(archive: str, name: str, first: int, last: int) -> None:
 def release(archive: str, name: str) -> None:
     """End a hold."""
     with Workspace(Settings.load()) as workspace:
-        holds.release(workspace, archive, name)
+        holds.release(workspace, archive, name, "the trial goes on")
 
 
 def adopt(archive: str) -> int:

@@ -142,7 +142,7 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
         # Then what takes the jobs away.
         client.post("/load/job/pause", params={"job_id": waiting["id"]})
         for hold in client.get("/store/job/holds", params={"job_id": store["id"]}).json():  # it keeps the archive
-            client.delete(f"/archive/events/holds/{hold['name']}")
+            client.delete(f"/archive/events/holds/{hold['name']}", params={"reason": "over"})
         phases = "examples,coverage,fuzzing"
         fuzzed.run(url, real, tmp_path, "--include-method", "DELETE", "--phases", phases, "--max-examples", "12")
         loads.join()

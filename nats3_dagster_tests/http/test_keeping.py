@@ -39,8 +39,11 @@ def test_what_happens_to_an_hour(client: TestClient, workspace: Workspace, bucke
     assert (dry["messages"], dry["dry_run"], dry["chosen_by"]) == (2, True, ["subject", "header", "where"])
     held = problem(client.post("/archive/logs/erase", json=wanted), 409)
     assert "held" in held["detail"]
-    assert client.delete("/archive/logs/holds/court").json() == {"archive": "logs", "name": "court", "deleted": True}
-    problem(client.delete("/archive/logs/holds/court"), 404)
+    for reason in ("", "?reason=%20", "?reason=a%0Ab"):
+        problem(client.delete(f"/archive/logs/holds/court{reason}"), 422)
+    ended = {"archive": "logs", "name": "court", "reason": "order 6", "deleted": True}
+    assert client.delete("/archive/logs/holds/court?reason=order+6").json() == ended
+    problem(client.delete("/archive/logs/holds/court?reason=order+6"), 404)
     assert post("erase", wanted)["messages"] == 2
     assert post("erase", {"reason": "case 18", "sequences": [1, 1]})["messages"] == 1
 

@@ -107,7 +107,7 @@ def test_the_life_of_a_job_for_a_client_of_the_peer(
     (hold,) = client.get("/store/job/holds", params=one).json()
     assert (hold["name"], hold["first_hour"], hold["last_hour"]) == ("case", "2026-11-21-07:00", None)
     problem(client.delete("/store/job", params=one), 409)
-    workspace.catalog.holds.release(archive, "case")
+    workspace.catalog.holds.release(archive, "case", "closed")
     assert [j["id"] for j in client.get("/store/jobs").json()] == [job["id"]]
     # The peer's client gets one job so.
     assert client.get("/store/jobs", params=one).json()["id"] == job["id"]

@@ -1,12 +1,14 @@
 """A catalog that is made again from its bucket: what is the same as in the one that was lost, and what is not known."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from nats3_dagster import fault_points
 from nats3_dagster.archive.captures import commit
+from nats3_dagster.archive.keep.retention import promise
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.proof.seal import seal_hours
@@ -14,12 +16,16 @@ from nats3_dagster.archive.recovery.orphan_sweep import sweep_each
 from nats3_dagster.archive.recovery.rebuild import Rebuilt, rebuild
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog import migrate
+from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestPart
 from nats3_dagster.errors import StoreError
 from nats3_dagster.model import Archive, Gap, ReplayPreset, SeqRange, Witness
+from nats3_dagster.model.hold import REBUILT
+from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history, publish, stored
 from nats3_dagster_tests.support.captures import plan, read, take
+from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.recovery import HOURS, LIFE, new_archive, put, tables, without
 from nats3_dagster_tests.support.wire import Wire
 
@@ -126,6 +132,8 @@ def test_each_table_is_as_it_was_but_for_what_no_object_says(
     assert before["gap"].pop()["reason"] == "deleted"
     for row in (*before["seal"], *after["seal"]):
         row["superseded_at"] = row["superseded_at"] is not None
+    # Until somebody has looked at the settings, nothing leaves the archive.
+    assert after["hold"].pop(0)["name"] == REBUILT
     before["gap_sum"] = [row for row in before["gap_sum"] if row["reason"] != "deleted"]
     (coverage,) = before["coverage"]
     coverage.update(covered="{[1,10101)}", frontier=10_100, last_seq=10_100)
@@ -163,6 +171,9 @@ def test_the_catalog_before_neither_writes_nor_removes_any_longer_and_a_killed_r
     assert only(rebuild(other, bucket, "team")).is_kept
     # The folder has the settings of its owner. Those of rebuilds that were killed are orphans, as is what was retired.
     assert folder.inspect(other, again)
+    # What was retired stays until a person has looked at the holds that were found.
+    assert "the hold rebuilt keeps it" in [one.kept for one in sweep_each(other, -60, dry_run=True)]
+    other.catalog.holds.release(again, REBUILT, "looked at")
     orphans = sweep_each(other, -60, dry_run=False)
     assert [one.kept for one in orphans] == [""] * len(orphans)
     assert (len(orphans), sum(one.key.endswith(".parquet") for one in orphans)) == (2, 1)
@@ -176,6 +187,54 @@ def test_the_catalog_before_neither_writes_nor_removes_any_longer_and_a_killed_r
         remove.delete(workspace, "logs", purge=True)
     assert keys(workspace, bucket) == before
     folder.require(other, again)
+
+
+def test_settings_of_another_hand_are_shown_and_wait_for_a_person(
+    workspace: Workspace, other: Workspace, bucket: str, nats3: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = filled(workspace, bucket)
+    copy = f"copy-{bucket}"
+    create_bucket(workspace.settings.store, copy)
+    folder.require(workspace, archive)
+    store, key = workspace.bucket(bucket), f"team/archive=logs/_settings-{archive.job_id}.json"
+    kept = json.loads(bytes(store.get(key)))
+    ((name, *_),) = kept["holds"]
+    assert name == "case"
+    kept["settings"] |= {"keep_s": 1, "copies": [copy]}
+    # Somebody takes the hold out, and lets hours expire and go to a bucket of their own.
+    changed = json.dumps(kept | {"holds": []}).encode()
+    monkeypatch.setenv("NATS3_POSTGRES_URL", other.settings.postgres)
+    words = ("catalog", "rebuild", "--bucket", bucket, "--prefix", "team")
+    for data in (b"[" * 200_000, b" " * (9 << 20)):
+        store.put_again(key, data, hashlib.sha256(data).hexdigest())
+        assert f"logs: {key}" in nats3(*words, "--dry-run").error
+    store.put_again(key, changed, hashlib.sha256(changed).hexdigest())
+    for ran in (nats3.ok(*words, "--dry-run"), nats3.ok(*words)):
+        assert f"logs: keep 1 s; copies: {copy}" in ran.err
+        assert "logs: no holds" in ran.err
+        assert "nats3 hold delete logs rebuilt --reason TEXT" in ran.err
+    (one,) = nats3.ok(*words, "-o", "json").json["archives"]
+    assert one["state"] == "kept"
+    again = other.catalog.archives.get("logs")
+    due = nats3.ok("store", "expire", "logs", "-o", "json").json
+    assert (due["hours"], due["held_chunks"]) == (0, 7)
+    assert "are not confirmed yet: nothing is copied" in nats3.refused("store", "copy", "logs")
+    assert keys(workspace, copy) == []
+    assert "made again from the bucket" in nats3.ok("store", "get", "logs").out
+    assert "Archive logs was made again from its bucket" in nats3("doctor").out
+    assert not promise(other, again).is_kept
+    assert "rebuilt" in nats3.refused("store", "delete", "logs", "--yes")
+    assert nats3.refused("hold", "create", "logs", REBUILT, "--reason", "mine")[0] == "2"
+    # Made again from there once more: it is the same.
+    with workspace.catalog.session.transaction() as sql:
+        sql.connection.execute("truncate nats3.archive cascade")
+    (twice,) = rebuild(workspace, bucket, "team")
+    assert (twice.error, [hold.name for hold in twice.holds]) == (None, [REBUILT])
+    assert len(workspace.catalog.holds.all(workspace.catalog.archives.get("logs"))) == 1
+    # A person has looked.
+    nats3.ok("hold", "delete", "logs", REBUILT, "--reason", "keep is right", "--yes")
+    assert promise(other, again).is_unchecked is False
+    assert nats3.ok("store", "expire", "logs", "--dry-run", "-o", "json").json["hours"] == 2
 
 
 def test_what_contradicts_itself_is_named_and_refused(
@@ -237,6 +296,34 @@ def test_what_contradicts_itself_is_named_and_refused(
             store.delete(key)
     put_back(open_.key)
     assert "no settings" in dry().settings
+
+
+def test_a_manifest_of_an_hour_without_a_seal_is_told_and_sealed_over(
+    workspace: Workspace, other: Workspace, bucket: str, nats3: Command
+) -> None:
+    """As after a restore of the catalog: a rebuild would take such a manifest for the truth."""
+    archive = filled(workspace, bucket)
+    folder.require(workspace, archive)
+    nats3.ok("chunk", "verify", "logs")
+    chunk = ManifestChunk("team/archive=logs/gone", "ab" * 32, 9, 1, 9, 9, 9, 1, 2)
+    stray = Manifest("logs", "LOGS", bucket, "team", HOURS[2], 3, (ManifestPart(LIFE.created_ns, 1, 9, (chunk,)),))
+    data, key = stray.encode()
+    workspace.bucket(bucket).put_new(key, data, hashlib.sha256(data).hexdigest())
+    (one,) = rebuild(other, bucket, "team", dry_run=True)
+    assert one.error
+    assert "chunks that cannot be had" in one.error.what
+    told = "1 hours of archive logs have a manifest in the bucket that the catalog does not know"
+    for words in (("verify",), ("verify", "--hour", HOURS[2]), ("repair",)):
+        ran = nats3("chunk", words[0], "logs", *words[1:])
+        assert (ran.status, told in ran.error) == (1, True), (words, ran)
+    assert "They are not complete, so they were not sealed: capture them" in nats3("chunk", "repair", "logs").error
+    # The next hour has a chunk: so this one has ended.
+    later = "2026-11-21-10:00"
+    workspace.catalog.chunks.commit(archive, [put(workspace, archive, later, (10_111, 10_120))])
+    assert nats3.ok("chunk", "repair", "logs", "-o", "json").json["manifests_repaired"] == 1
+    assert [seal.number for seal in workspace.catalog.seals.select(archive, hours=[HOURS[2]])] == [4]
+    nats3.ok("chunk", "verify", "logs")
+    assert only(rebuild(other, bucket, "team", dry_run=True)).sealed == 3
 
 
 def test_a_capture_goes_on_where_the_archive_ended_and_one_that_was_under_way_comes_once(

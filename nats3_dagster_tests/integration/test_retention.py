@@ -22,6 +22,7 @@ from nats3_dagster.archive.stored.removal import remove_objects, sweep
 from nats3_dagster.catalog import migrate
 from nats3_dagster.errors import Conflict, Held, OperatorError
 from nats3_dagster.model import Archive, ReplaySpec, Selection, SeqRange
+from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.recovery import HOURS, new_archive, put
@@ -191,7 +192,7 @@ def test_a_hold_wins_over_expiry(workspace: Workspace, logs: Archive) -> None:
     assert (found.hours, found.chunks, found.held_chunks) == (3, 3, 1)
     assert live(workspace, archive) == [(HOURS[1], 11)]
     assert retention.promise(workspace, archive).is_kept
-    release(workspace, "logs", "case-7")
+    release(workspace, "logs", "case-7", "closed")
     assert not retention.promise(workspace, archive).is_kept
     assert retention.expire(workspace, "logs").chunks == 1
     assert live(workspace, archive) == []
@@ -216,7 +217,7 @@ def test_the_catalog_refuses_what_removes_held_messages(
         workspace.catalog.chunks.replace(logs, [first.id], halves[:1], (), begun=begun)
     workspace.catalog.chunks.replace(logs, [first.id], halves, (), begun=begun)
     assert remove_objects(workspace, bucket, [first.meta.key]) == 0  # its object stays, as long as the hold
-    release(workspace, "logs", "case")
+    release(workspace, "logs", "case", "closed")
     assert remove_objects(workspace, bucket, [first.meta.key]) == 1
 
 
@@ -227,7 +228,7 @@ def test_a_hold_keeps_objects_that_wait_for_their_sweep(workspace: Workspace, lo
     assert placed.removed == 10
     age(postgres_url)
     assert sweep(workspace).objects == 1  # a manifest
-    release(workspace, "logs", "late")
+    release(workspace, "logs", "late", "closed")
     assert sweep(workspace).objects == 1
 
 
@@ -248,7 +249,8 @@ def test_a_rebuild_keeps_holds_and_brings_nothing_back(
     assert other_catalog.catalog.gaps.sums(archive) == {"expired_by_policy": 15}
     assert archive.spec.keep_s
     assert archive.spec == replace(logs.spec, keep_s=archive.spec.keep_s)
-    (hold,) = other_catalog.catalog.holds.all(archive)
+    placed, hold = other_catalog.catalog.holds.all(archive)
+    assert (placed.name, placed.first_hour, placed.first_seq) == (REBUILT, None, None)
     assert (hold.name, hold.reason, hold.first_seq) == ("case", "court order", 16)
     assert adopt_unlisted(other_catalog, archive) == 0
 
@@ -266,7 +268,7 @@ def test_a_held_hour_is_compacted_and_expires_once_it_is_released(
     sweep(workspace)
     # The hold covers the objects from before the compaction as well.
     assert len(stored(s3_client, bucket)) == 4
-    release(workspace, "logs", "case")
+    release(workspace, "logs", "case", "closed")
     sweep(workspace)
     assert len(stored(s3_client, bucket)) == 2
     assert retention.expire(workspace, "logs").hours == 1

@@ -32,7 +32,7 @@ def test_an_hour_shows_what_happened_to_it(workspace: Workspace, bucket: str) ->
     holds.place(workspace, "logs", "audit", Selection(), "order 6")
     assert shown() == {rows: 15, "compacted": True, "holds": "court, audit"}
     for name in ("court", "audit"):
-        holds.release(workspace, "logs", name)
+        holds.release(workspace, "logs", name, "done")
     other = f"copy-{uuid.uuid4().hex[:12]}"
     create_bucket(workspace.settings.store, other)
     archive = change(workspace, "logs", {"copies": (other,)}).after

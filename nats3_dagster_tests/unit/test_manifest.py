@@ -1,6 +1,7 @@
 """Manifests: a proof in themselves, or refused."""
 
 import json
+import tracemalloc
 from dataclasses import asdict, replace
 
 import pytest
@@ -8,6 +9,7 @@ import zstandard
 
 from nats3_dagster.chunks.manifest import (
     MANIFEST_VERSION,
+    MOST_TEXT,
     Manifest,
     ManifestChunk,
     ManifestGap,
@@ -127,6 +129,36 @@ def test_every_flipped_bit_is_noticed() -> None:
 def test_anything_else_is_refused(data: bytes, what: str) -> None:
     with pytest.raises(ChunkError, match=what):
         decode_manifest(data)
+
+
+def bomb(size: int) -> bytes:
+    """A frame of a few KB with so many bytes of JSON."""
+    writer = zstandard.ZstdCompressor(level=19).compressobj()
+    parts = [writer.compress(b'{"parts":"'), *(writer.compress(b" " * (1 << 20)) for _ in range(size >> 20))]
+    return b"".join([*parts, writer.compress(b'"}'), writer.flush()])
+
+
+def test_a_frame_that_holds_more_than_any_manifest_takes_no_memory() -> None:
+    data = bomb(1 << 30)
+    assert len(data) < 100_000
+    tracemalloc.start()
+    with pytest.raises(ChunkError, match="is not a manifest"):
+        decode_manifest(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * MOST_TEXT
+    nested = zstandard.ZstdCompressor().compress(b'{"parts":' + b"[" * 1_000_000)
+    with pytest.raises(ChunkError, match="is not a manifest"):
+        decode_manifest(nested)
+
+
+def test_none_is_written_that_would_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(zstandard.ZstdDecompressor().decompress(TWO.encode()[0]))
+    monkeypatch.setattr("nats3_dagster.chunks.manifest.MOST_TEXT", size)
+    assert decode_manifest(TWO.encode()[0]) == TWO
+    monkeypatch.setattr("nats3_dagster.chunks.manifest.MOST_TEXT", size - 1)
+    with pytest.raises(ChunkError, match="more than"):
+        TWO.encode()
 
 
 def test_another_state_of_the_hour_has_another_key() -> None:

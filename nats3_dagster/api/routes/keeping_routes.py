@@ -11,7 +11,7 @@ from nats3_dagster.archive.keep import erasure, holds, retention
 from nats3_dagster.archive.keep.compaction import compact_hours
 from nats3_dagster.archive.stored import copies, copy_check
 from nats3_dagster.bodies.base import Text
-from nats3_dagster.bodies.keeping import EraseMessages, PlaceHold
+from nats3_dagster.bodies.keeping import EraseMessages, PlaceHold, Reason
 from nats3_dagster.documents.compactions import CompactedArchive
 from nats3_dagster.documents.erasing import ErasedMessages
 from nats3_dagster.documents.keeping import CopiedObjects, DeletedHold, ExpiredHours, PlacedHold
@@ -34,11 +34,14 @@ def place_hold(name: Name, body: PlaceHold, work: Work) -> Any:
 
 @router.delete("/holds/{hold}", response_model=DeletedHold)
 def delete_hold(
-    name: Name, hold: Annotated[Text, Path(description="Name of the hold.", examples=["case-17"])], work: Work
+    name: Name,
+    hold: Annotated[Text, Path(description="Name of the hold.", examples=["case-17"])],
+    reason: Annotated[Reason, Query(description="Why these messages need not stay.", examples=["case-17 is closed"])],
+    work: Work,
 ) -> Json:
     """End a hold. What should have expired then expires."""
-    holds.release(work, name, hold)
-    return Json(DeletedHold(archive=name, name=hold))
+    holds.release(work, name, hold, reason)
+    return Json(DeletedHold(archive=name, name=hold, reason=reason))
 
 
 @router.post("/expire", response_model=ExpiredHours)

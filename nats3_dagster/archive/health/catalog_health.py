@@ -11,13 +11,14 @@ from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model.archive_table import ArchiveTable
 from nats3_dagster.model.export import ExportLag
+from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 AREA = "postgres"
 CLOCKS = "clocks"
-TABLES, EXPORTS = "tables", "exports"
+TABLES, EXPORTS, REBUILDS = "tables", "exports", "rebuilds"
 
 
 def check(settings: Settings) -> Iterator[Finding]:
@@ -98,6 +99,22 @@ def check_outputs(workspace: Workspace) -> Iterator[Finding]:
                 f"No hour of {len(rest)} exports failed: {waiting:,} hours wait, and {undecoded:,} "
                 "messages did not decode",
             )
+
+
+def check_rebuilt(workspace: Workspace) -> Iterator[Finding]:
+    """Yields a finding for each archive that was made again, and whose settings are not confirmed."""
+    try:
+        names = workspace.catalog.holds.archives_with(REBUILT)
+    except Nats3Error:
+        return
+    for name in names:
+        yield Finding(
+            "warn",
+            REBUILDS,
+            f"Archive {name} was made again from its bucket: nothing expires, is deleted or copied until a person has "
+            "looked at its settings",
+            Next.CHECK_REBUILT(archive=name, hold=REBUILT),
+        )
 
 
 def _table(known: ArchiveTable) -> Finding:

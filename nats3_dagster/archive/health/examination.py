@@ -23,6 +23,7 @@ def examine(settings: Settings, buckets: Sequence[str] = ()) -> Iterator[Finding
         yield from findings(nats_health.AREA, lambda: nats_health.check(workspace))
         yield from findings(catalog_health.AREA, lambda: catalog_health.check(settings))
         yield from findings(catalog_health.CLOCKS, lambda: catalog_health.check_clocks(workspace))
+        yield from findings(catalog_health.REBUILDS, lambda: catalog_health.check_rebuilt(workspace))
         yield from findings(catalog_health.TABLES, lambda: catalog_health.check_outputs(workspace))
         store = list(findings(store_health.AREA, lambda: store_health.check(settings, buckets or own)))
         yield from store

@@ -16,7 +16,7 @@ class Finding:
     """The subject of a check, its state, and the fix if it is not ok."""
 
     status: Status
-    # settings, nats, postgres, clocks, store, tables, exports, java, spark or dagster.
+    # settings, nats, postgres, clocks, store, tables, exports, rebuilds, java, spark or dagster.
     area: str
     what: str
     do: str | Step = ""

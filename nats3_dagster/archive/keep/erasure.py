@@ -15,6 +15,7 @@ from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.keep.cut import cut
 from nats3_dagster.archive.keep.erased_objects import finish
+from nats3_dagster.archive.keep.reasons import reason_of
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.proof.unlisted import missing_of
 from nats3_dagster.archive.stored import folder
@@ -26,7 +27,6 @@ from nats3_dagster.errors import (
     Conflict,
     Nats3Error,
     ObjectMissing,
-    OperatorError,
     StoreError,
 )
 from nats3_dagster.fault_points import fault_point
@@ -75,10 +75,9 @@ def erase(workspace: Workspace, archive: Archive, wanted: Wanted, *, reason: str
     Raises OperatorError without a reason; Held where a hold covers a chunk; Conflict for a chunk that a running replay
     has to publish, and for an archive that changes all the time; ChunkError where an object is not as it was written;
     StoreError. What was done before stays done, and the same call does the rest."""
-    if not reason.strip():
-        raise OperatorError("An erasure has a reason", "Say why these messages must go", field="reason")
+    reason = reason_of(reason, "An erasure", "Say why these messages must go")
     folder.require(workspace, archive)
-    erasure = workspace.catalog.erasures.begin(archive, reason.strip(), chosen_by)
+    erasure = workspace.catalog.erasures.begin(archive, reason, chosen_by)
     done = Erased(archive.name)
     hours: set[str] = set()
     try:

@@ -6,12 +6,14 @@ Invariant: the catalog has the hold first, then the settings beside the chunks, 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nats3_dagster.archive.keep.reasons import reason_of
 from nats3_dagster.archive.selected.removed import removed
 from nats3_dagster.archive.stored import kept_settings
 from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.hours import hour_of, hour_start, hours_between
 from nats3_dagster.model import Hold, Selection
-from nats3_dagster.model.hold import HOLD_NAME
+from nats3_dagster.model.hold import HOLD_NAME, REBUILT
+from nats3_dagster.plausible import check_field
 from nats3_dagster.workspace import Workspace
 
 
@@ -33,16 +35,16 @@ def place(workspace: Workspace, archive_name: str, name: str, selection: Selecti
     OperatorError for what cannot be a hold, Conflict if there is one of this name; StoreError if the settings beside
     the chunks could not be written: the hold is in force then."""
     HOLD_NAME.check(name, "name")
-    if not reason.strip():
-        raise OperatorError("A hold has a reason", "Say why these messages must stay", field="reason")
+    check_field("name", name)
+    if name == REBUILT:
+        raise OperatorError(f"The hold {name} is that of a rebuild", "Choose another name", field="name")
+    reason = reason_of(reason, "A hold", "Say why these messages must stay")
     if selection.subjects:
         raise OperatorError(
             "A hold is on hours or sequences, not on subjects", "Hold the hours that have them", field="subjects"
         )
     archive = workspace.catalog.archives.get(archive_name)
-    hold = workspace.catalog.holds.create(
-        archive, name, reason.strip(), hours=_hours(selection), seqs=selection.sequences
-    )
+    hold = workspace.catalog.holds.create(archive, name, reason, hours=_hours(selection), seqs=selection.sequences)
     try:
         kept_settings.keep(workspace, archive)
     except StoreError as error:
@@ -56,11 +58,12 @@ def place(workspace: Workspace, archive_name: str, name: str, selection: Selecti
     return Placed(archive.name, hold, held.chunks, held.bytes, gone)
 
 
-def release(workspace: Workspace, archive_name: str, name: str) -> None:
-    """End a hold. What should have expired then expires, and objects that waited are swept. Raises OperatorError when
-    there is none; StoreError as `place` does."""
+def release(workspace: Workspace, archive_name: str, name: str, reason: str) -> None:
+    """End a hold. `reason`: why it ends, for the history. What should have expired then expires, and objects that
+    waited are swept. Raises OperatorError when there is none, or without a reason; StoreError as `place` does."""
+    reason = reason_of(reason, "The end of a hold", "Say why these messages need not stay any longer")
     archive = workspace.catalog.archives.get(archive_name)
-    workspace.catalog.holds.release(archive, name)
+    workspace.catalog.holds.release(archive, name, reason)
     kept_settings.keep(workspace, archive)
 
 

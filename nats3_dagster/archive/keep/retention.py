@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.source.clocks import ask_clocks
+from nats3_dagster.archive.stored.unchecked import is_unchecked
 from nats3_dagster.catalog.expiry import ExpiredHour, Unkept
 from nats3_dagster.catalog.holds import HeldRow
 from nats3_dagster.errors import Conflict, Nats3Error
@@ -58,10 +59,12 @@ class Promise:
     held_absences: int
     # Holds that are in force.
     holds: int
+    # Whether the archive was made again from a bucket, and its settings are not confirmed.
+    is_unchecked: bool = False
 
     @property
     def is_kept(self) -> bool:
-        return not self.unkept.hours and not self.held_absences
+        return not self.unkept.hours and not self.held_absences and not self.is_unchecked
 
 
 def end_of_kept(archive: Archive, now_ns: int, tolerance_s: int = 0) -> str:
@@ -124,6 +127,7 @@ def promise(workspace: Workspace, archive: Archive, tolerance_s: int = TOLERANCE
         catalog.holds.held(archive),
         catalog.holds.absences(archive),
         len(catalog.holds.all(archive)),
+        is_unchecked(workspace, archive),
     )
 
 

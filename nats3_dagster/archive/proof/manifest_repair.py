@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from nats3_dagster.archive.proof.manifests import build_manifest, stray_manifests
-from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.archive.proof.seal import complete_hours, seal_hours
 from nats3_dagster.archive.proof.verify import verify_seals
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import remove_objects
@@ -19,9 +19,10 @@ from nats3_dagster.workspace import Workspace
 
 def repair_manifests(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> Iterator[Seal]:
     """Write the manifests of valid seals that are gone or damaged again, and seal hours once more that have a stray
-    manifest of the seal's number or a higher one. Yields the seals that the hours have then. Only the catalog and the
-    store are asked. Raises StoreError, also where the archive does not own its folder: then nothing was written; and
-    Conflict for an hour that changes meanwhile."""
+    manifest of the seal's number or a higher one; hours without a seal that have one, if they are complete. Yields the
+    seals that the hours have then. Only the catalog and the store are asked, unless such an hour has no seal. Raises
+    StoreError, also where the archive does not own its folder: then nothing was written; and Conflict for an hour that
+    changes meanwhile."""
     seals = [seal for seal in workspace.catalog.seals.select(archive, hours=hours) if seal.valid]
     exceeded = {stray.hour for stray in stray_manifests(workspace, archive, hours) if stray.is_highest}
     bad = [seal for seal, error in verify_seals(workspace, (s for s in seals if s.hour not in exceeded)) if error]
@@ -33,6 +34,8 @@ def repair_manifests(workspace: Workspace, archive: Archive, hours: Sequence[str
             yield seal
         else:
             again.add(seal.hour)
+    unsealed = exceeded - {seal.hour for seal in seals}
+    again |= complete_hours(workspace, archive, unsealed)[0]
     yield from seal_hours(workspace, archive, sorted(again))
 
 

@@ -25,7 +25,8 @@ class StrayManifest:
     key: str
     hour: str
     number: int
-    # Whether its number is that of the hour's seal or a higher one: a reader of the bucket would take it for the truth.
+    # Whether its number is that of the hour's seal or a higher one, or the hour has no seal: a reader of the bucket and
+    # a rebuild would take it for the truth.
     is_highest: bool
 
 
@@ -49,12 +50,17 @@ def stray_manifests(workspace: Workspace, archive: Archive, hours: Sequence[str]
     known = workspace.catalog.seals.known_keys(spec.bucket, keys)
     newest = {seal.hour: seal.number for seal in workspace.catalog.seals.select(archive)}
     strays = [
-        StrayManifest(key, hour, number, number >= newest.get(hour, number + 1))
+        StrayManifest(key, hour, number, number >= newest.get(hour, 0))
         for key in keys
         if key not in known
         for hour, number in [(manifest_hour(key), manifest_number(key))]
     ]
     return sorted(strays, key=lambda stray: (stray.hour, stray.number, stray.key))
+
+
+def highest_hours(strays: Iterable[StrayManifest]) -> list[str]:
+    """The hours of those manifests that would be taken for the truth, ascending."""
+    return sorted({stray.hour for stray in strays if stray.is_highest})
 
 
 def build_manifest(

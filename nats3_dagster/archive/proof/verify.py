@@ -105,7 +105,7 @@ def verify_seals(workspace: Workspace, seals: Iterable[Seal]) -> Iterator[tuple[
     """Each seal with what is wrong with its manifest in the store. Raises StoreError when that does not answer."""
     for seal in seals:
         try:
-            data = bytes(workspace.bucket(seal.bucket).get(seal.key))
+            data = bytes(workspace.bucket(seal.bucket).get(seal.key, seal.stored_bytes))
             if (sha256 := hashlib.sha256(data).hexdigest()) != seal.sha256:
                 raise ChunkError(f"{seal.key} has SHA-256 {sha256} and should have {seal.sha256}", DAMAGED)
             decode_manifest(data)

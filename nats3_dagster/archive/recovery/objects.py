@@ -7,7 +7,14 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from nats3_dagster.chunks.manifest import Manifest, decode_manifest, manifest_hour, manifest_key, manifest_number
+from nats3_dagster.chunks.manifest import (
+    MOST_TEXT,
+    Manifest,
+    decode_manifest,
+    manifest_hour,
+    manifest_key,
+    manifest_number,
+)
 from nats3_dagster.chunks.naming import ChunkName, parse_key
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.objects import Bucket
@@ -67,7 +74,7 @@ class Listing:
 def read_manifest(bucket: Bucket, key: str, archive: str, prefix: str) -> StoredManifest:
     """The manifest, proven by the hash in its key. Raises ChunkError unless it is one of this archive, ObjectMissing,
     StoreError."""
-    data = bytes(bucket.get(key))
+    data = bytes(bucket.get(key, MOST_TEXT))
     sha256 = hashlib.sha256(data).hexdigest()
     manifest = decode_manifest(data)
     if manifest_key(manifest.prefix, manifest.archive, manifest.hour, manifest.number, sha256) != key:

@@ -18,7 +18,7 @@ from nats3_dagster.archive.recovery.live_chunks import LiveChunks
 from nats3_dagster.archive.recovery.objects import HourObjects, Listing
 from nats3_dagster.archive.recovery.rows import Rows
 from nats3_dagster.archive.stored import folder, kept_settings
-from nats3_dagster.archive.stored.kept_settings import KeptSettings
+from nats3_dagster.archive.stored.kept_settings import KeptHold, KeptSettings
 from nats3_dagster.archive.stored.ranged import open_object
 from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, OperatorError
 from nats3_dagster.fault_points import fault_point
@@ -49,6 +49,9 @@ class Rebuilt:
     """An archive that was made again, or would be."""
 
     archive: str
+    # Its settings, as they are in the folder, and the holds there; None where there is none.
+    spec: ArchiveSpec | None = None
+    holds: tuple[KeptHold, ...] = ()
     # Of the whole archive.
     chunks: int = 0
     messages: int = 0
@@ -220,6 +223,8 @@ class _Rebuild:
             listing,
             Rebuilt(
                 self._name,
+                archive.spec,
+                kept.holds,
                 rows.chunks,
                 rows.messages,
                 gaps,

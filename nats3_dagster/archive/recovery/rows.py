@@ -17,6 +17,7 @@ from nats3_dagster.archive.stored.ranged import open_object
 from nats3_dagster.catalog.rebuilds import NOT_VALID
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import Archive, Incarnation, PlacedGap, Seal, SeqRange, Witness
+from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 
@@ -84,8 +85,13 @@ class Rows:
         return valid
 
     def add_holds(self) -> None:
-        """Add the holds that the settings beside the chunks have."""
+        """Add the holds that the settings beside the chunks have, and one on the whole archive until a person has
+        looked at those settings."""
+        bucket = self._bucket.name
+        self._catalog.holds.create(self._archive, REBUILT, f"made again from the bucket {bucket}, settings not checked")
         for hold in self._kept.holds:
+            if hold.name == REBUILT:
+                continue
             self._catalog.holds.create(
                 self._archive,
                 hold.name,

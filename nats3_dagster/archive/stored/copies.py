@@ -12,6 +12,7 @@ from functools import partial
 from itertools import accumulate
 
 from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.unchecked import require_checked
 from nats3_dagster.catalog.copies import CopyTask
 from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point
@@ -48,8 +49,10 @@ def copy(
     `limit_bytes`: ends a copy once so much was put there.
 
     Raises StoreError, which says how many objects are missing in the copy; ChunkError for an object of the first bucket
-    that is not as it was written; Conflict if another catalog's archive owns the folder there. The next call does the
-    rest."""
+    that is not as it was written; Conflict if another catalog's archive owns the folder there, or the archive was made
+    again and its settings are not checked. The next call does the rest."""
+    if archive.spec.copies:
+        require_checked(workspace, archive)
     done: list[Copied] = []
     failure: StoreError | None = None
     for bucket_name in archive.spec.copies:

@@ -32,7 +32,7 @@ def fetch_each(
         def read(bucket: Bucket) -> ChunkReader:
             if chunk.merged_into:
                 return open_part(bucket, chunk.merged_into, chunk.meta.covers)
-            return open_chunk(bucket.get(chunk.meta.key), chunk.meta)
+            return open_chunk(bucket.get(chunk.meta.key, chunk.meta.stored_bytes), chunk.meta)
 
         return from_any_bucket(chunk, bucket_of, read) if or_copies else read(bucket_of(chunk.stored.bucket))
 

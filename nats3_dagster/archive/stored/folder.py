@@ -187,7 +187,7 @@ def _object(bucket: Bucket, folder: str) -> OwnerObject[Owner]:
             if fields["format"] != _FORMAT:
                 raise ValueError(fields["format"])
             return Owner(UUID(fields["id"]), str(fields["archive"]), str(fields["stream"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StoreError(
                 f"{key} in the bucket {bucket.name!r} does not name the owner of its folder",
                 "A newer release may have written it; or bring it back from a copy of the bucket",

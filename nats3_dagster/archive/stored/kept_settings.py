@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from nats3_dagster.errors import ObjectMissing, OperatorError, StoreError
+from nats3_dagster.errors import ChunkError, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter, ReplayPreset
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.spec_table import settings_of
@@ -20,6 +20,8 @@ from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 
 _FORMAT = 1
+# Bytes of the settings of an archive.
+_MOST = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,9 @@ def put(bucket: Bucket, folder: str, archive_id: UUID, data: bytes) -> None:
     """Store settings, unless the object has just these bytes. Raises StoreError."""
     key = settings_key(folder, archive_id)
     try:
-        if bytes(bucket.get(key)) == data:
+        if bytes(bucket.get(key, len(data))) == data:
             return
-    except ObjectMissing:
+    except (ObjectMissing, ChunkError):
         pass
     bucket.put_again(key, data, hashlib.sha256(data).hexdigest())
 
@@ -120,7 +122,7 @@ def read(bucket: Bucket, folder: str, archive_id: UUID) -> KeptSettings | None:
     """The settings of the archive of this id; None if there are none. Raises StoreError if they cannot be read."""
     key = settings_key(folder, archive_id)
     try:
-        data = bytes(bucket.get(key))
+        data = bytes(bucket.get(key, _MOST))
     except ObjectMissing:
         return None
     try:
@@ -140,7 +142,7 @@ def read(bucket: Bucket, folder: str, archive_id: UUID) -> KeptSettings | None:
             tuple(KeptIncarnation(*one) for one in fields["incarnations"]),
             tuple(KeptHold(*one) for one in fields["holds"]),
         )
-    except (ValueError, KeyError, TypeError, IndexError, OperatorError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OperatorError) as error:
         raise StoreError(
             f"{key} in the bucket {bucket.name!r} does not have the settings of an archive",
             "A newer release may have written it; or bring it back from a copy of the bucket",

@@ -14,6 +14,11 @@ select name, reason, actor, created_at, nats3.hour_at(lower(hours)) as first_hou
        lower(seqs) as first_seq, upper(seqs) - 1 as last_seq
 from nats3.hold where archive_id = :archive and released_at is null order by id;
 
+-- name: archives_with_hold(name)
+-- The names of the archives that a hold of this name holds now.
+select a.name from nats3.hold h join nats3.archive a on a.id = h.archive_id
+where h.name = :name and h.released_at is null and a.deleted_at is null order by a.name;
+
 -- name: holding(archive, hour, first_seq, last_seq)
 -- The name of a hold that covers one of these sequences of the hour.
 select name from nats3.hold
@@ -28,9 +33,9 @@ from nats3.chunk c
 where c.archive_id = :archive and c.deleted_at is null and nats3.is_held(c.archive_id, c.hour, c.seqs)
   and exists (select from nats3.hold where archive_id = :archive and released_at is null);
 
--- name: release_hold(archive, name)
+-- name: release_hold(archive, name, reason)
 -- Ends a hold; its row stays for the history.
-update nats3.hold set released_at = now(), released_by = nats3.actor()
+update nats3.hold set released_at = now(), released_by = nats3.actor(), release_reason = :reason
 where archive_id = :archive and name = :name and released_at is null;
 
 -- name: held_absences(archive)

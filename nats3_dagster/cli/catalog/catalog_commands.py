@@ -8,11 +8,14 @@ from nats3_dagster.archive.recovery import moving
 from nats3_dagster.archive.recovery import rebuild as use_case
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.terminal.options import Output
-from nats3_dagster.cli.terminal.output import Columns, Format, print_document, show, show_one
+from nats3_dagster.cli.terminal.output import Columns, Format, print_document, show, show_one, text_of
 from nats3_dagster.cli.terminal.progress import note, remark, step
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.documents.recovery import DumpedCatalog, RebuiltArchive, RebuiltCatalog
 from nats3_dagster.errors import ChunkError
+from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model.hold import REBUILT
+from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -112,12 +115,30 @@ def load(
     note("Do not use the catalog that was dumped any more: nats3 cannot tell the two apart")
 
 
+def _say_settings(one: RebuiltArchive) -> None:
+    """Show the settings that remove or copy messages: another program may have changed them in the bucket."""
+    settings = {setting.name: setting for setting in settings_of(ArchiveSpec)}
+    keep = {"keep_s": one.keep_s, "keep_bytes": one.keep_bytes}
+    kept = [f"{settings[name].label} {text_of(settings[name].shown(value))}" for name, value in keep.items() if value]
+    remark(f"{one.archive}: {', '.join(kept) or 'keeps all'}; copies: {', '.join(one.copies) or 'none'}")
+    for hold in one.holds:
+        remark(f"{one.archive}: hold {hold.name} by {hold.placed_by}: {hold.reason}")
+    if not one.holds:
+        remark(f"{one.archive}: no holds")
+    remark(
+        f"{one.archive}: until you say that this is right, nothing leaves it and nothing is copied. "
+        f"{Next.CHECK_REBUILT(archive=one.archive, hold=REBUILT).worded(WORDS)}"
+    )
+
+
 def _show_dump(dumped: moving.Dumped, output: Format) -> None:
     document = DumpedCatalog.of(dumped)
     show_one(output, document.plain(), {name: rows for name, rows in document.rows.items() if rows})
 
 
 def _say(one: RebuiltArchive) -> None:
+    if one.state == "rebuilt":
+        _say_settings(one)
     for text in filter(None, (one.settings, one.stream)):
         remark(f"{one.archive}: {text}")
     for left in one.missing:

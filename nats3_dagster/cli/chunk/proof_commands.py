@@ -11,7 +11,7 @@ from nats3_dagster.archive.proof import repair as repairs
 from nats3_dagster.archive.proof import seal as sealing
 from nats3_dagster.archive.proof import source_check
 from nats3_dagster.archive.proof.manifest_repair import repair_manifests
-from nats3_dagster.archive.proof.manifests import stray_manifests
+from nats3_dagster.archive.proof.manifests import highest_hours, stray_manifests
 from nats3_dagster.archive.proof.unlisted import Unlisted, examine
 from nats3_dagster.archive.proof.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
@@ -102,10 +102,10 @@ def verify(
             f"Restore those objects from a copy of the bucket, or capture them again while the stream has them: "
             f"{Next.REPAIR(archive=name).command}",
         )
-    if hours := sorted({stray.hour for stray in strays if stray.is_highest}):
-        raise ChunkError(
-            f"{len(hours)} hours of archive {name} have a manifest in the bucket with a number that the catalog does "
-            f"not know, and no lower than that of their seal: {', '.join(hours[:3])}{' ...' if len(hours) > 3 else ''}",
+    if hours := highest_hours(strays):
+        raise _unknown_manifests(
+            name,
+            hours,
             "Sealing was killed or runs now, or the catalog is an older copy. Once no capture runs, seal them with a "
             f"higher number: {Next.REPAIR(archive=name).command}",
         )
@@ -129,6 +129,7 @@ def repair(
         archive = workspace.catalog.archives.get(name)
         # Manifests first: they need no stream.
         manifests = [seal.hour for seal in repair_manifests(workspace, archive, hour)]
+        unknown = highest_hours(stray_manifests(workspace, archive, hour))
         for manifest_hour in manifests:
             note(f"The manifest of {manifest_hour} was written again")
         chunks, bad = _verify(workspace, archive, hour)
@@ -165,6 +166,13 @@ def repair(
         )
     if conflicts := [one.conflict for one in repaired if one.conflict]:
         raise conflicts[0]
+    if unknown:
+        raise _unknown_manifests(
+            name,
+            unknown,
+            "They are not complete, so they were not sealed: capture them, or take what a newer catalog captured: "
+            f"{Next.ADOPT(archive=name).command}",
+        )
     if result.lost:
         raise ChunkError(
             f"{result.lost:,} messages of the bad chunks are lost: stream {stream} no longer has them",
@@ -236,6 +244,14 @@ def _note_unlisted(name: str, unlisted: Sequence[Unlisted]) -> None:
         note(f"  {item.key}: {item.reason or held}")
     if missing:
         note(f"The archive misses {missing:,} messages that they hold: {Next.ADOPT(archive=name).command}")
+
+
+def _unknown_manifests(name: str, hours: Sequence[str], hint: str) -> ChunkError:
+    return ChunkError(
+        f"{len(hours)} hours of archive {name} have a manifest in the bucket that the catalog does not know, with a "
+        f"number no lower than that of their seal: {', '.join(hours[:3])}{' ...' if len(hours) > 3 else ''}",
+        hint,
+    )
 
 
 def _some(ranges: Sequence[SeqRange]) -> str:

@@ -67,14 +67,23 @@ def list_(archive: ArchiveName, output: Output = Format.table) -> None:
     show(output, [Hold.of(one).plain() for one in found], _LIST)
 
 
-@app.command()
-def delete(archive: ArchiveName, name: HoldName, yes: Yes = False, output: Output = Format.table) -> None:
-    """Delete a hold. What should have expired then expires, and objects that waited for it are swept."""
+@app.command(epilog="nats3 hold delete events case-17 --reason 'the court released it'")
+def delete(
+    archive: ArchiveName,
+    name: HoldName,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why these messages need not stay.")],
+    yes: Yes = False,
+    output: Output = Format.table,
+) -> None:
+    """Delete a hold. What should have expired then expires, and objects that waited for it are swept.
+
+    The hold rebuilt is that of an archive that was made again from its bucket: the settings that were found there are
+    not confirmed. Look at keep, holds and copies of nats3 store get before you delete it."""
     with Workspace(Settings.load()) as workspace:
         found = workspace.catalog.archives.get(archive)
         confirm(f"What the hold {name} of archive {found.name} covers may be removed then", yes)
-        holds.release(workspace, found.name, name)
-    view = DeletedHold(archive=found.name, name=name).plain()
+        holds.release(workspace, found.name, name, reason)
+    view = DeletedHold(archive=found.name, name=name, reason=reason).plain()
     show_one(output, view, {"deleted": name})
 
 

@@ -120,6 +120,8 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
         size = text_of(Size(copy["bytes"]))
         since = f" since {text_of(when(copy['since']))}" if copy["since"] else ""
         lines[f"copy in {copy['bucket']}"] = f"{copy['objects']:,} objects ({size}) are missing{since}"
+    if view["holds"]:
+        lines["holds"] = ", ".join(f"{hold['name']} ({hold['reason']})" for hold in view["holds"])
     for number, g in enumerate(view["gaps"]):
         some = ", ".join(f"{a}-{b}" for a, b in g["ranges"][:5]) + (" ..." if len(g["ranges"]) > 5 else "")
         lines[f"gap {number + 1}"] = f"{g['sequences']:,} {g['reason']}: {some}"

@@ -10,10 +10,12 @@ create table nats3.hold (
     reason      text not null check (reason <> ''),
     actor       text not null default nats3.actor(),
     created_at  timestamptz not null default now(),
-    -- When it was deleted, and by whom; null while it holds.
+    -- When it was deleted, by whom and why; null while it holds.
     released_at timestamptz,
     released_by text,
-    constraint hold_released check ((released_at is null) = (released_by is null))
+    release_reason text check (release_reason <> ''),
+    constraint hold_released
+        check ((released_at is null) = (released_by is null) and (released_at is null) = (release_reason is null))
 );
 create unique index hold_name on nats3.hold (archive_id, name) where released_at is null;
 create index hold_old on nats3.hold (released_at) where released_at is not null;
@@ -59,7 +61,8 @@ create trigger hold_placed before insert on nats3.hold for each row execute func
 create function nats3.hold_released() returns trigger language plpgsql as $$
 begin
     insert into nats3.event (archive_id, what, detail, actor)
-    values (new.archive_id, 'released', jsonb_build_object('name', new.name, 'reason', new.reason), new.released_by);
+    values (new.archive_id, 'released',
+            jsonb_build_object('name', new.name, 'reason', new.release_reason, 'held_for', new.reason), new.released_by);
     return null;
 end
 $$;
@@ -86,6 +89,7 @@ begin
     end if;
     raise exception using errcode = 'integrity_constraint_violation', constraint = 'held',
         message = format('sequences %s of the hour %s are held', new.seqs, new.hour),
+        hint = (select a.name from nats3.archive a where a.id = new.archive_id),
         detail = (
             select h.name from nats3.hold h
             where h.archive_id = new.archive_id and h.released_at is null and h.hours @> nats3.hour_number(new.hour)
@@ -104,7 +108,7 @@ begin
     select name into holding from nats3.hold where archive_id = new.id and released_at is null order by id limit 1;
     if found then
         raise exception using errcode = 'integrity_constraint_violation', constraint = 'held',
-            message = format('the archive %s has the hold %s', new.name, holding), detail = holding;
+            message = format('the archive %s has the hold %s', new.name, holding), detail = holding, hint = new.name;
     end if;
     return new;
 end
