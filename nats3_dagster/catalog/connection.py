@@ -78,10 +78,9 @@ def may_be_unencrypted(url: str) -> list[str]:
 
 
 def sqlalchemy_url(url: str) -> str:
-    """The same connection for a library that connects through SQLAlchemy, with our schema as the search path; it may
-    hold a password. Raises CatalogError if it is invalid."""
+    """The same connection for a library that connects through SQLAlchemy; it may hold a password. Raises CatalogError
+    if it is invalid."""
     address(url)
     given: dict[str, Any] = _PATIENCE | conninfo_to_dict(url)
-    given["options"] = f"{given.get('options') or ''} -csearch_path=nats3".strip()
     # All as parameters of the query, which the driver gives to libpq as they are.
     return f"postgresql+psycopg:///?{urlencode({name: str(value) for name, value in given.items()})}"

@@ -134,8 +134,12 @@ def _properties(settings: Settings, catalog: str) -> dict[str, Any]:
         )
     ours: dict[str, Any] = {}
     if not configured:
-        # The tables are there already: who may not create tables would be refused here.
-        ours = {"type": "sql", "uri": sqlalchemy_url(settings.postgres), "init_catalog_tables": "false"}
+        ours = {
+            "py-catalog-impl": "nats3_dagster.tables.postgres_catalog.PostgresCatalog",
+            "uri": sqlalchemy_url(settings.postgres),
+            # The tables are there already: who may not create tables would be refused here.
+            "init_catalog_tables": "false",
+        }
     if not any(name.startswith(("s3.", "client.")) for name in configured):
         ours |= _file_io(settings)
     return ours | configured

@@ -14,7 +14,10 @@ from nats3_dagster.catalog.health import health
 from nats3_dagster.dev.process import HOST, Process, answers, free_port
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.settings import Settings
+from nats3_dagster.tables import tables
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.tables import logs, numbers, put, rows, seqs, synced
 
 
 @pytest.fixture(params=["session", "transaction", "statement"])
@@ -62,3 +65,19 @@ def test_only_a_pooler_that_keeps_connections_apart_is_used(
             call(url)
     refused = nats3.refused("store", "list")
     assert "as PgBouncer does with pool_mode = transaction" in refused
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("pooled", ["session"], indirect=True)
+def test_a_table_is_kept_through_one(
+    pooled: tuple[str, str], settings: Settings, monkeypatch: pytest.MonkeyPatch, bucket: str
+) -> None:
+    """PgBouncer refuses a search path that comes with the connection's start (pgbouncer#89, pgbouncer#674)."""
+    with Workspace(settings) as direct:
+        put(direct, logs(direct, bucket), rows(1, 10))
+        monkeypatch.setenv("NATS3_POSTGRES_URL", pooled[1])
+        with Workspace(Settings.load()) as through:
+            tables.create(through, "logs")
+            synced(through)
+        assert not tables.find(direct, "logs").is_behind
+        assert seqs(direct) == numbers((1, 10))

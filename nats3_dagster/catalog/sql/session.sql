@@ -8,6 +8,10 @@ set lock_timeout = '60s';
 -- Says who works with the catalog on this connection.
 select set_config('nats3.actor', :actor, false);
 
+-- name: search_schema()
+-- Lets the connection find our tables by names without the schema.
+set search_path to nats3;
+
 -- name: server_process()
 -- The process id of the server that runs this statement.
 select pg_backend_pid();
