@@ -30,8 +30,9 @@ class Health:
     durable: bool
     # Whether it has standbys, and may lose what is committed when one of them takes over.
     forgets_on_failover: bool
-    # Whether it takes no writes.
+    # Whether it is a standby, and whether transactions of this connection are read-only by a setting.
     standby: bool
+    read_only: bool
     # The newest migration that the database has, None for none.
     schema: str | None
 
@@ -45,6 +46,7 @@ class _HealthRow:
     synchronous_standby_names: str
     sync_states: list[str]
     standby: bool
+    read_only: bool
     gist_installed: bool
     gist_available: bool
 
@@ -69,6 +71,7 @@ def health(url: str) -> Health:
         durable=row.fsync == "on" and row.synchronous_commit != "off",
         forgets_on_failover=forgets_on_failover(row.synchronous_commit, row.synchronous_standby_names, row.sync_states),
         standby=row.standby,
+        read_only=row.read_only,
         schema=schema,
     )
 

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.health import catalog_health
 from nats3_dagster.catalog.health import forgets_on_failover
 from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.dev.nats_server import NatsServer
@@ -371,6 +372,13 @@ def test_a_standby_that_no_commit_waits_for(
             while not admin.execute("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'").fetchall():
                 pass
             assert found() == []
+
+
+def test_a_postgres_that_only_reads(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a failover behind a pooler (psycopg#904), or where a provider's disk is nearly full."""
+    monkeypatch.setenv("NATS3_POSTGRES_URL", f"{settings.postgres}?options=-cdefault_transaction_read_only%3Don")
+    failures = [finding.what for finding in catalog_health.check(Settings.load()) if finding.status == "fail"]
+    assert failures == ["It takes no writes: default_transaction_read_only is on"]
 
 
 def test_a_bucket_that_is_gone(nats3: Command, on_s3: None, nats: NatsServer, bucket: str, s3_client: Any) -> None:

@@ -32,6 +32,13 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield Finding("ok", AREA, f"Postgres {seen.server} at {seen.where}")
     if seen.standby:
         yield Finding("fail", AREA, "It is a standby and takes no writes", "Name the primary in NATS3_POSTGRES_URL")
+    elif seen.read_only:
+        yield Finding(
+            "fail",
+            AREA,
+            "It takes no writes: default_transaction_read_only is on",
+            "Set it to off for nats3's role and database; some providers set it where the disk is nearly full",
+        )
     if seen.gist_installed:
         yield Finding("ok", AREA, "Extension btree_gist is installed")
     elif seen.gist_available:

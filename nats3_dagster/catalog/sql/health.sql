@@ -9,6 +9,6 @@ select current_setting('server_version') as server, current_setting('server_vers
                 and r.application_name not in ('pg_basebackup', 'pg_receivewal')
                 and not exists (select from pg_replication_slots s
                                  where s.active_pid = r.pid and s.slot_type = 'logical')) as sync_states,
-       pg_is_in_recovery() as standby,
+       pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as read_only,
        exists (select from pg_extension where extname = 'btree_gist') as gist_installed,
        exists (select from pg_available_extensions where name = 'btree_gist') as gist_available;
