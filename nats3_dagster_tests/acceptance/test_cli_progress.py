@@ -67,7 +67,7 @@ def test_the_document_is_that_of_http(nats3: Command, settings: Settings, replay
         shown = nats3.ok("load", "progress", replay.id).out
         assert nats3.ok("load", "progress", replay.id, "--server", url).out == shown
     assert f"planned; to go on: nats3 load resume {replay.id}" in shown
-    assert "0 of 10 at most" in shown
+    assert "at least 0 of at most 10" in shown
     assert (
         nats3.refused("load", "progress", "none")
         == "2 Error: There is no replay none. See the list of replays: nats3 load list"

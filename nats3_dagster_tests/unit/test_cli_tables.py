@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from nats3_dagster.cli.load import load_views
 from nats3_dagster.cli.store.store_views import run_rows
+from nats3_dagster.documents.replays import Replay, ReplayProgress
 from nats3_dagster_tests.support.terminal import on_terminal
 
 # Every list that a command shows, with long names and numbers of 16 digits.
@@ -196,3 +198,16 @@ def test_the_table_of_many_hours_is_short() -> None:
     sums = ("messages", "stored_bytes", "seconds", "messages_per_s", "ratio", "already_captured")
     assert [whole[name] for name in sums] == [470, 940, 23.5, 20.0, 1.5, 47]
     assert whole["chunks"] == [n for n in range(48) if n != 7]
+
+
+@pytest.mark.parametrize("state", ["running", "canceled", "succeeded"])
+def test_a_replay_that_has_not_succeeded_has_published_at_least_so_many(state: str) -> None:
+    """Its tasks may publish for seconds after a Ctrl-C, and what they published last is in no count."""
+    numbers = dict.fromkeys(Replay.model_fields) | {"published": 870, "chunks": 1, "chunks_done": 0, "selected": 0}
+    view = numbers | {"state": state, "replay": "0" * 16}
+    progress = dict.fromkeys(ReplayProgress.model_fields) | view | {"messages_done": 870, "messages": 60_000}
+    least, most = ("", "") if state == "succeeded" else ("at least ", "at most ")
+    assert load_views.lines(view)["published"] == f"{least}870"
+    assert load_views.progress_lines(progress)["published"] == f"{least}870"
+    assert load_views.progress_lines(progress)["messages"] == f"{least}870 of {most}60,000"
+    assert load_views.lines(view)["selected"] == (0 if state == "succeeded" else None)

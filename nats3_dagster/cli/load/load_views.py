@@ -45,8 +45,8 @@ def lines(view: dict[str, Any], log: Path | None = None) -> dict[str, object]:
         "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
         "chunks waiting": view["chunks_waiting"],
         "looks for chunks every": _seconds(view["poll_interval"]),
-        "selected": view["selected"],
-        "published": view["published"],
+        "selected": view["selected"] if view["state"] == "succeeded" else None,
+        "published": _least(view, "published"),
         "found by a later attempt": view["found"] or None,
         "duplicates": view["duplicates"],
         "expired": view["expired"] or None,
@@ -60,13 +60,13 @@ def lines(view: dict[str, Any], log: Path | None = None) -> dict[str, object]:
 
 def progress_lines(view: dict[str, Any]) -> dict[str, object]:
     """How far a load job is (documents.replays) as a table has it."""
-    state, eta = view["state"], view["eta_seconds"]
+    eta, most = view["eta_seconds"], "" if view["state"] == "succeeded" else "at most "
     return {
         "state": _state(view),
         "error": view["error"],
-        "messages": f"{view['messages_done']:,} of {view['messages']:,}{' at most' if state != 'succeeded' else ''}",
+        "messages": f"{_least(view, 'messages_done')} of {most}{view['messages']:,}",
         "chunks done": f"{view['chunks_done']:,} of {view['chunks']:,}",
-        "published": view["published"],
+        "published": _least(view, "published"),
         "found by a later attempt": view["found"] or None,
         "expired": view["expired"] or None,
         "behind": _behind(view) if view["follows"] else None,
@@ -76,6 +76,12 @@ def progress_lines(view: dict[str, Any]) -> dict[str, object]:
         "ends in": None if eta is None else str(timedelta(seconds=round(eta))),
         "updated": when(view["updated"]),
     }
+
+
+def _least(view: dict[str, Any], name: str) -> str:
+    """A count of messages: at least so many until the replay has succeeded. What tasks published last, before or after a
+    Ctrl-C, is known when a later attempt has asked the targets."""
+    return f"{'' if view['state'] == 'succeeded' else 'at least '}{view[name]:,}"
 
 
 def _state(view: dict[str, Any]) -> str:
