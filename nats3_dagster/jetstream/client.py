@@ -4,21 +4,24 @@ Invariant: nothing that nats-py meets is logged as an error or lost. It is kept 
 """
 
 import asyncio
+import json
 import logging
 import socket
 import ssl
 import struct
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from nats.aio.client import Client, RawCredentials, Srv
 from nats.aio.transport import TcpTransport
-from nats.errors import AuthorizationError, ProtocolError, SecureConnRequiredError
+from nats.errors import AuthorizationError, Error, ProtocolError, SecureConnRequiredError
 from nats.protocol.parser import Parser
+from nkeys import NkeysError  # pyright: ignore[reportMissingTypeStubs]
 
 from nats3_dagster.errors import SourceError
-from nats3_dagster.jetstream.login_files import seed_of
+from nats3_dagster.jetstream.login_files import jwt_end, seed_of
 from nats3_dagster.jetstream.nats_options import API, NatsOptions
 from nats3_dagster.jetstream.read.scan import FrameError, Frames, frame_end, scan
 
@@ -27,18 +30,28 @@ log = logging.getLogger(__name__)
 READ_BYTES = 1 << 20
 RECONNECT_WAIT_S = 0.5
 RECONNECTS = 60
+# How long after its end a creds file may be replaced.
+RENEWAL_S = 10.0
 # More than any payload a server can be configured for (64 MiB): a length beyond it is garbage and not a message.
 MAX_FRAME = 1 << 28
 
 
+# What a server says before it ends the connection of a JWT, or of an authentication callout, that has expired.
+_EXPIRED = "authentication expired"
+
+
 def is_login_fault(error: Exception) -> bool:
-    """True if the server refused the login."""
+    """True if the server refused the login. One that expired was good until then."""
     text = str(error).lower()
-    return "authorization" in text or "authentication" in text
+    return ("authorization" in text or "authentication" in text) and _EXPIRED not in text
 
 
-def login_refused(address: str) -> SourceError:
-    """The error of a login that the server refused."""
+def login_refused(address: str, *, expired: bool = False) -> SourceError:
+    """The error of a login that the server refused, because its JWT has `expired` or for another reason."""
+    if expired:
+        return SourceError(
+            f"NATS at {address} refused the login: it has expired", "Give a new creds file: does what renews it run?"
+        )
     return SourceError(
         f"NATS at {address} refused the login", "Check the user, password, token, creds file or nkey: was it changed?"
     )
@@ -138,6 +151,10 @@ class Connection(Client):
         self._nats3_options = options
         self._address = ""
         self._asked_login = False
+        # Of the login's JWT: when it was sent and when it ends, of time.time; None where it has no end.
+        self._login_sent = 0.0
+        self._login_ends: float | None = None
+        self._login_ended = False  # the server said so
         self._faults: dict[str, Exception] = {}
         self._refusals: deque[str] = deque(maxlen=8)
         self._refusal_came = asyncio.Event()
@@ -292,10 +309,30 @@ class Connection(Client):
         user was removed."""
         # A server whose configuration is loaded again says so before it hangs up: nats-py keeps that as its last error.
         faults = (self._faults.get(self._address), None if self.is_connected else self.last_error)
-        return login_refused(self._address) if any(fault and is_login_fault(fault) for fault in faults) else None
+        if any(fault and is_login_fault(fault) for fault in faults):
+            return login_refused(self._address, expired=self.login_ended)
+        return None
+
+    @property
+    def login_ended(self) -> bool:
+        """True if the login has expired since the connection was last good. A server hangs up then, and its words may
+        be lost."""
+        return self._login_ended or (self._login_ends is not None and time.time() >= self._login_ends)
+
+    @property
+    def is_login_old(self) -> bool:
+        """True if the login has an end, and less than half of its time is left."""
+        return self._login_ends is not None and time.time() > (self._login_sent + self._login_ends) / 2
+
+    @property
+    def awaits_renewal(self) -> bool:
+        """True if the login is a creds file that has expired just now: what renews it may do so any moment."""
+        ends = self._login_ends if self._nats3_options.credentials else None
+        return ends is not None and ends <= time.time() < ends + RENEWAL_S
 
     async def _on_reconnect(self) -> None:
         self._faults.clear()
+        self._login_ended = False
 
     async def _connect_to_server(self, s: Srv) -> None:
         self._address = f"{s.uri.hostname}:{s.uri.port or 4222}"
@@ -314,7 +351,23 @@ class Connection(Client):
         self._asked_login = bool(self._server_info.get("auth_required"))
         if options.wants_tls and not options.tls_first and not self._server_info.get("tls_required"):
             raise SecureConnRequiredError  # before a login goes out in clear
-        return super()._connect_command()
+        try:
+            command = super()._connect_command()
+        except (NkeysError, ValueError) as error:
+            if not self.is_reconnecting:
+                raise
+            # A creds file that is being written: nats-py would stop connecting for good.
+            raise Error("nats: the login's key is malformed") from error
+        self._login_sent, self._login_ends = time.time(), jwt_end(json.loads(command.partition(b" ")[2]).get("jwt"))
+        return command
+
+    async def _process_err(self, err_msg: str) -> None:
+        if _EXPIRED in err_msg.lower():
+            # nats-py would close the connection for good. A creds file is read again at each connection.
+            self._login_ended = True
+            await self._process_op_err(Error(f"nats: {err_msg}"))
+        else:
+            await super()._process_err(err_msg)
 
     async def _process_pong(self) -> None:
         waiting: list[asyncio.Future[bool]] = self._pongs  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -332,7 +385,7 @@ class Connection(Client):
             self._refusal_came.set()
             for callback in self.on_refusal:
                 callback(self._refusals[-1])
-        elif self._asked_login and isinstance(error, ConnectionError):
+        elif self._asked_login and not self.is_connected and isinstance(error, ConnectionError):
             # The server refuses and hangs up, and the reset may overtake its words.
             self._faults[self._address] = AuthorizationError()
         else:

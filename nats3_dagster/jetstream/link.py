@@ -26,22 +26,36 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 P = ParamSpec("P")
 T = TypeVar("T")
 CLOSE_S = 10.0
+# How often a creds file is read that is about to be replaced.
+RENEWED_S = 0.3
 
 
 async def connect(options: NatsOptions, *, reconnect: bool = True, echo: bool = True) -> Connection:
-    """A connection to one of the servers. Raises OperatorError if a file of the login is invalid, SourceError if no
-    server accepts the connection."""
-    options.check_files()
-    options.learn_secrets()
-    client = Connection(options)
+    """A connection to one of the servers. A creds file that has just expired is waited for. Raises OperatorError if a
+    file of the login is invalid, SourceError if no server accepts the connection."""
+    while True:
+        options.check_files()
+        options.learn_secrets()
+        client = Connection(options)
+        try:
+            return await _opened(client, reconnect, echo)
+        except SourceError:
+            if not client.awaits_renewal:
+                raise
+        await asyncio.sleep(RENEWED_S)
+
+
+async def _opened(client: Connection, reconnect: bool, echo: bool) -> Connection:
+    """The client, connected. Raises SourceError."""
     try:
         await client.open(reconnect, echo)
     except asyncio.CancelledError:
         await client.give_up()
         raise
     except (TimeoutError, Error, OSError) as error:
+        refused = client.login_error if client.login_ended else None
         await client.close()
-        raise _failure(client.faults) from error
+        raise refused or _failure(client.faults) from error
     except (NkeysError, ValueError) as error:
         with suppress(AssertionError):  # nats-py, of a client that did not come as far as a socket
             await client.close()

@@ -3,6 +3,8 @@
 Invariant: no error repeats a content, and a path only where it can be one (plausible.shown_path).
 """
 
+import base64
+import json
 import os
 import re
 import ssl
@@ -53,6 +55,15 @@ def seed_of(nkey: LoginFile) -> str | None:
 def text_of(creds: Embedded) -> str:
     """The lines of an embedded creds file."""
     return creds.content.decode(errors="replace").replace("\r\n", "\n")
+
+
+def jwt_end(jwt: str | None) -> float | None:
+    """When a user's JWT ends, of time.time; None if it does not, or is none."""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(f"{(jwt or '').split('.')[1]}=="))
+        return float(claims["exp"])
+    except (IndexError, ValueError, KeyError, TypeError):
+        return None
 
 
 def ssl_context(ca: LoginFile | None, cert: LoginFile | None, key: LoginFile | None) -> ssl.SSLContext:

@@ -104,6 +104,16 @@ class Publisher:
         return dict(self._outbox.stored)
 
     @property
+    def login_ended(self) -> bool:
+        """True if the connection's login has expired."""
+        return self._link.client.login_ended
+
+    @property
+    def is_login_old(self) -> bool:
+        """True if the connection's login has an end, and less than half of its time is left."""
+        return self._link.client.is_login_old
+
+    @property
     def inbox(self) -> str:
         """Where its connection listens for answers, so long as the server has it: see fence.let_go."""
         return self._outbox.inbox

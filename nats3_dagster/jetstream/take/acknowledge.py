@@ -26,6 +26,8 @@ WINDOW = 20_000
 CONFIRM_S, TRIES = 10.0, 3
 # How long to wait before sending it again without a subscriber: a leader may be being elected.
 ASK_AGAIN_S = 0.5
+# With how many logins, each of which ends meanwhile, the same messages are acknowledged.
+LOGINS = 3
 
 
 def acknowledge(options: NatsOptions, replies: pa.Array) -> None:
@@ -33,8 +35,14 @@ def acknowledge(options: NatsOptions, replies: pa.Array) -> None:
     Raises SourceError when it does not: the messages then come again."""
     if not len(replies):
         return
-    with Link(options, reconnect=False) as link:
-        link.call(_acknowledge, replies)
+    for logins_left in reversed(range(LOGINS)):
+        with Link(options, reconnect=False) as link:
+            try:
+                link.call(_acknowledge, replies)
+                return
+            except Lost:
+                if not link.client.login_ended or not logins_left:
+                    raise
 
 
 def give_back(options: NatsOptions, replies: pa.Array) -> None:

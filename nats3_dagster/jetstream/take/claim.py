@@ -85,7 +85,8 @@ class Claim:
     back at once."""
 
     def __init__(self, options: NatsOptions, incarnation: Incarnation, durable: Durable) -> None:
-        self._link = Link(options, reconnect=False)
+        # It connects again if its login ends. Any other loss is the end of the claim.
+        self._link = Link(options)
         self._incarnation, self._durable = incarnation, durable
         self._puller: _Puller | None = None
 
@@ -149,7 +150,7 @@ class _Puller:
         self._marker = b" %d $JS.ACK." % sub._id  # pyright: ignore[reportPrivateUsage]
         self._client.divert(self._marker, self._on_frames)
         await self._client.flush()
-        self._client.on_loss.append(lambda: self._fail(Lost("The connection to NATS was lost")))
+        self._client.on_loss.append(self._on_loss)
         self._keeping = asyncio.create_task(self._keep())
 
     async def close(self, give_back: bool) -> None:
@@ -244,6 +245,14 @@ class _Puller:
         self._asked -= int(headers.get("Nats-Pending-Messages") or self._asked - self._received)
         self._has_ended = True
         self._activity.set()
+
+    def _on_loss(self) -> None:
+        if self._client.login_ended:
+            # What was under way comes again, as from a client that died.
+            self._has_ended = True
+            self._activity.set()
+        else:
+            self._fail(Lost("The connection to NATS was lost"))
 
     def _fail(self, error: SourceError) -> None:
         self._failure = self._failure or error

@@ -155,9 +155,11 @@ class Republisher:
                     fault_point("replay.chunk_fetched")
                     yield self._publish_chunk(publisher, pacer, chunk, reader)
                     self._unchained = max(0, self._unchained - 1)
+                    if publisher.is_login_old:
+                        break  # where nothing is uncertain: the next connection reads the login again
         except Interrupted:
             self._given_up = publisher.inbox
-            if publisher.published >= PROGRESS:
+            if publisher.published >= PROGRESS or (publisher.login_ended and publisher.published):
                 self._fruitful = number
             if publisher.last_id is not None and not publisher.last_id.startswith(self._job.id):
                 # Another client publishes into the target. Now and then the chain is tried again.

@@ -32,41 +32,61 @@ def name_of(pair: Any) -> str:
     return pair.public_key.decode()
 
 
+class Operator:
+    """A new operator, and its one account with JetStream."""
+
+    def __init__(self):
+        kinds = (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_ACCOUNT)
+        operator, system, self._account = (nkeys.from_seed(seed(kind)) for kind in kinds)
+        limits = {
+            "subs": -1,
+            "conn": -1,
+            "leaf": -1,
+            "imports": -1,
+            "exports": -1,
+            "data": -1,
+            "payload": -1,
+            "wildcards": True,
+        }
+        jetstream = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+        operator_jwt = jwt(operator, operator, {"type": "operator"})
+        system_jwt = jwt(operator, system, {"type": "account", "limits": limits})
+        account_jwt = jwt(operator, self._account, {"type": "account", "limits": limits | jetstream})
+        accounts = {name_of(system): system_jwt, name_of(self._account): account_jwt}
+        preload = "\n".join(f"{name}: {token}" for name, token in accounts.items())
+        # Of a server that trusts it.
+        self.config = (
+            f"operator: {operator_jwt}\nsystem_account: {name_of(system)}\n"
+            f"resolver: MEMORY\nresolver_preload: {{\n{preload}\n}}"
+        )
+
+    def creds(self, seconds=None):
+        """A creds file of a new user; its JWT ends after so many seconds."""
+        user_seed = seed()
+        user = nkeys.from_seed(bytearray(user_seed))
+        end = {} if seconds is None else {"exp": int(time.time() + seconds)}
+        user_jwt = jwt(self._account, user, {"type": "user", "subs": -1, "data": -1, "payload": -1}, **end)
+        return (
+            f"-----BEGIN NATS USER JWT-----\n{user_jwt}\n------END NATS USER JWT------\n\n"
+            f"-----BEGIN USER NKEY SEED-----\n{bytes(user_seed).decode()}\n------END USER NKEY SEED------\n"
+        )
+
+    def bearer(self):
+        """The JWT of a user without an end, which counts without a signature."""
+        return jwt(
+            self._account,
+            nkeys.from_seed(seed()),
+            {"type": "user", "subs": -1, "data": -1, "payload": -1, "bearer_token": True},
+        )
+
+
 def operator_mode():
     """The configuration of a server that trusts a new operator, and the creds of a user of its one account."""
-    kinds = (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_ACCOUNT)
-    operator, system, account = (nkeys.from_seed(seed(kind)) for kind in kinds)
-    user_seed = seed()
-    user = nkeys.from_seed(bytearray(user_seed))
-    limits = {
-        "subs": -1,
-        "conn": -1,
-        "leaf": -1,
-        "imports": -1,
-        "exports": -1,
-        "data": -1,
-        "payload": -1,
-        "wildcards": True,
-    }
-    jetstream = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
-    operator_jwt = jwt(operator, operator, {"type": "operator"})
-    system_jwt = jwt(operator, system, {"type": "account", "limits": limits})
-    account_jwt = jwt(operator, account, {"type": "account", "limits": limits | jetstream})
-    user_jwt = jwt(account, user, {"type": "user", "subs": -1, "data": -1, "payload": -1})
-    accounts = {name_of(system): system_jwt, name_of(account): account_jwt}
-    preload = "\n".join(f"{name}: {token}" for name, token in accounts.items())
-    config = (
-        f"operator: {operator_jwt}\nsystem_account: {name_of(system)}\n"
-        f"resolver: MEMORY\nresolver_preload: {{\n{preload}\n}}"
-    )
-    creds = (
-        f"-----BEGIN NATS USER JWT-----\n{user_jwt}\n------END NATS USER JWT------\n\n"
-        f"-----BEGIN USER NKEY SEED-----\n{bytes(user_seed).decode()}\n------END USER NKEY SEED------\n"
-    )
-    return config, creds
+    operator = Operator()
+    return operator.config, operator.creds()
 
 
-def jwt(issuer, subject, claims):
+def jwt(issuer, subject, claims, **more):
     def part(value):
         return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
@@ -76,6 +96,7 @@ def jwt(issuer, subject, claims):
         "sub": name_of(subject),
         "name": "test",
         "nats": {"version": 2, **claims},
+        **more,
     }
     body["jti"] = base64.b32encode(hashlib.sha256(json.dumps(body).encode()).digest()).rstrip(b"=").decode()
     head = part(json.dumps({"typ": "JWT", "alg": "ed25519-nkey"}).encode())
