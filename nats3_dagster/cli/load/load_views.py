@@ -79,8 +79,8 @@ def progress_lines(view: dict[str, Any]) -> dict[str, object]:
 
 
 def _least(view: dict[str, Any], name: str) -> str:
-    """A count of messages: at least so many until the replay has succeeded. What tasks published last, before or after
-    a Ctrl-C, is known when a later attempt has asked the targets."""
+    """A count of messages, a lower bound until the replay has succeeded. What tasks published last, before or after a
+    Ctrl-C, is known when a later attempt has asked the targets."""
     return f"{'' if view['state'] == 'succeeded' else 'at least '}{view[name]:,}"
 
 

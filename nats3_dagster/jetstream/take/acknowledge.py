@@ -26,7 +26,7 @@ WINDOW = 20_000
 CONFIRM_S, TRIES = 10.0, 3
 # How long to wait before sending it again without a subscriber: a leader may be being elected.
 ASK_AGAIN_S = 0.5
-# With how many logins, each of which ends meanwhile, the same messages are acknowledged.
+# Connections for the acknowledgements of a round: the login may expire meanwhile.
 LOGINS = 3
 
 
