@@ -28,12 +28,13 @@ from nats3_dagster.defs.checks import captured_checks
 from nats3_dagster.defs.columns import COLUMNS
 from nats3_dagster.defs.events import chunks_now, is_alone, results_of, seal_events
 from nats3_dagster.defs.failures import step_failures
-from nats3_dagster.defs.keys import Naming
+from nats3_dagster.defs.keys import SEAL_TAG, Naming
+from nats3_dagster.defs.markdown import code
 from nats3_dagster.defs.metadata import archive_metadata
 from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
 from nats3_dagster.defs.platform import CHUNKS, REPLAY, SEALED, STORAGE_TAG, STREAM, AssetArguments, Platform
 from nats3_dagster.defs.policies import kept_fresh
-from nats3_dagster.defs.replays import dry_run, replay
+from nats3_dagster.defs.replays import dry_run, refuse_backfill, replay
 from nats3_dagster.defs.resources import start_spark, with_store
 from nats3_dagster.defs.run_config import CaptureConfig, hours_config, hours_schema
 from nats3_dagster.defs.runs import capture_hours, log_failures, observe_stream
@@ -53,7 +54,7 @@ def stream_asset(naming: Naming, platform: Platform, stream: str) -> AssetSpec:
     return AssetSpec(
         naming.stream_key(stream),
         metadata={"stream": stream},
-        description=f"Stream {stream} in JetStream. Each capture reports the state of the stream here.",
+        description=f"Stream {code(stream)} in JetStream. Each capture reports the state of the stream here.",
         **described,
     )
 
@@ -75,10 +76,10 @@ def chunks_asset(
         partitions_def=hours,
         backfill_policy=BackfillPolicy.multi_run(CAPTURE_HOURS),
         output_required=False,
-        description=f"Messages of stream {spec.stream} in Parquet chunks, by hour of store time (UTC). Green are the "
-        "covered hours: those with messages, and those proven to have none. "
+        description=f"Messages of stream {code(spec.stream)} in Parquet chunks, by hour of store time (UTC). Green are "
+        "the covered hours: those with messages, and those proven to have none. "
         + (
-            f"Materializing any hour takes all that waits in consumer {spec.durable}, and acknowledges it."
+            f"Materializing any hour takes all that waits in consumer {code(spec.durable)}, and acknowledges it."
             if spec.mode == "consumer"
             else "Materializing an hour captures what is missing from the archive; materializing it again adds nothing."
         ),
@@ -145,17 +146,22 @@ def sealed_asset(
     )
     def sealed(
         context: AssetExecutionContext, nats3_settings: ResourceParam[Settings], nats3_s3: ResourceParam[Any]
-    ) -> Iterator[AssetMaterialization | AssetObservation]:
-        # One event for each hour that was sealed, and no output: an output would materialize all hours of the run.
+    ) -> Iterator[MaterializeResult | AssetMaterialization | AssetObservation]:
         from nats3_dagster.archive.proof.seal import seal_asked
 
-        with step_failures(context, naming, STOPPED_SEAL):
+        asked = SEAL_TAG not in context.run.tags
+
+        def events() -> Iterator[Any]:
             hours_to_seal = hours_of_run(context, hours, name)
             settings = with_store(nats3_settings, nats3_s3)
             with Workspace(settings) as workspace:
                 archive = workspace.catalog.archives.get(name)
-                for done in seal_asked(workspace, name, hours_to_seal, context.run.run_id):
-                    yield from seal_events(naming, workspace, context.instance, archive, done)
+                for seal in seal_asked(workspace, name, hours_to_seal, context.run.run_id):
+                    yield from seal_events(naming, workspace, context.instance, archive, seal, asked=asked)
+
+        with step_failures(context, naming, STOPPED_SEAL):
+            # The sensor's runs have no steps after this one, and an output would materialize what did not change.
+            yield from results_of(context, events()) if asked else events()
 
     return sealed
 
@@ -192,6 +198,8 @@ def replay_asset(
             config = hours_config(naming.replay_op(name), context.op_execution_context.op_config)
             hours_to_replay = hours_of_run(context, hours, name)
             settings = with_store(nats3_settings, nats3_s3)
+            if config.dry_run:
+                refuse_backfill(context, naming, name, hours_to_replay)
             replay_spec = config.spec(name, hours_to_replay)
             plan = dry_run(settings, replay_spec) if config.dry_run else None
             # What changes while it is published was not replayed.

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from dagster import (
+    AssetCheckEvaluation,
     AssetCheckKey,
     DagsterInstance,
     DefaultSensorStatus,
@@ -61,12 +62,14 @@ def _is_late(instance: DagsterInstance, naming: Naming, archive: str, now_s: flo
         return False
     for key in _keys(naming, archive):
         record = instance.get_latest_asset_check_evaluation_record(key)
-        if record is None or record.evaluation is None:
+        evaluation = record.evaluation if record else None
+        # A record that is planned has the event of the plan, whatever its type says.
+        if record is None or not isinstance(evaluation, AssetCheckEvaluation):
             # None is planned, or the run that planned it goes on, or ended before it.
             run = instance.get_run_by_id(record.run_id) if record else None
             return run is None or run.is_finished
         # As Dagster compares them: a run evaluates what it has materialized itself.
-        target = record.evaluation.target_materialization_data
+        target = evaluation.target_materialization_data
         if target is None:
             is_after = record.create_timestamp > newest.timestamp
         else:

@@ -198,7 +198,8 @@ def build_archive_definitions(
         raise CannotLoad(error) from None
     defined, platform = read(naming, platform, declared, presets)
     try:
-        return definitions_of(defined, naming, platform, chosen=None if declared is None else frozenset(declared))
+        chosen = None if declared is None else frozenset(declared)
+        return definitions_of(defined, naming, platform, chosen=chosen, must=of_archives.keys())
     except DagsterInvalidDefinitionError as error:
         raise CannotLoad(OperatorError(f"Dagster refuses a setting: {error}", "Correct it")) from None
 

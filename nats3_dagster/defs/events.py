@@ -3,7 +3,7 @@
 Invariant: an event says what the catalog has, so one that is reported again says the same, and has the same version.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dagster import (
@@ -72,17 +72,19 @@ def hour_event(naming: Naming, workspace: Workspace, archive: Archive, hour: str
 
 
 def seal_events(
-    naming: Naming, workspace: Workspace, instance: DagsterInstance, archive: Archive, seal: Seal
+    naming: Naming, workspace: Workspace, instance: DagsterInstance, archive: Archive, seal: Seal, *, asked: bool
 ) -> Iterator[AssetMaterialization | AssetObservation]:
     """The events that a seal stands for, in a run. Before it come the hour's chunks, where Dagster does not have them
-    as they were sealed: of an hour without messages no run reports them."""
+    as they were sealed: of an hour without messages no run reports them. `asked`: somebody asked for this hour, and not
+    the seal sensor. Then it is materialized, also where it was sealed before: a backfill counts an hour without an
+    event as failed."""
     key, version = naming.sealed_key(archive.name), {seal.hour: seal.content}
     upstream = upstream_events(instance, naming.chunks_key(archive.name), version)[seal.hour]
     if upstream.event is None:
         yield hour_event(naming, workspace, archive, seal.hour)
     total = workspace.catalog.seals.messages(archive)
     event = seal_event(naming, archive, seal, total, workspace.settings, of=upstream, marks={})
-    if upstream_events(instance, key, version)[seal.hour].event is None:
+    if asked or upstream_events(instance, key, version)[seal.hour].event is None:
         yield event
     else:
         # To materialize it again would ask every asset that depends on it to run once more.
@@ -126,15 +128,27 @@ def export_event(
 
 
 def results_of(
-    context: AssetExecutionContext, events: Sequence[AssetMaterialization]
+    context: AssetExecutionContext, events: Iterable[AssetMaterialization]
 ) -> Iterator[MaterializeResult | AssetMaterialization]:
-    """The hours of a run. Steps of the run that come after this one, as checks do, need an output. That materializes
-    all hours of the run with one version: then the event of each hour follows it, and counts."""
-    if not is_alone(context):
-        single = events[0] if len(events) == 1 else None
-        yield MaterializeResult(metadata=single and single.metadata, tags=single and single.tags)
-        events = () if single else events
-    yield from events
+    """The events of a step, an hour of its asset each; before them may come those of other assets. Steps of the run
+    that come after this one, as checks do, need an output, and are skipped without. That materializes all hours of the
+    run with one version: then the event of each hour follows it, and counts. An error comes after the events before
+    it."""
+    if is_alone(context):
+        yield from events
+        return
+    done: list[AssetMaterialization] = []
+    try:
+        for event in events:
+            done.append(event)
+    except BaseException:
+        yield from done
+        raise
+    own = [event for event in done if event.asset_key == context.asset_key]
+    yield from (event for event in done if event.asset_key != context.asset_key)
+    single = own[0] if len(own) == 1 else None
+    yield MaterializeResult(metadata=single and single.metadata, tags=single and single.tags)
+    yield from () if single else own
 
 
 def is_alone(context: AssetExecutionContext) -> bool:

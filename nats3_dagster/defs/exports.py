@@ -17,6 +17,7 @@ from dagster import (
     DagsterInstance,
     DefaultSensorStatus,
     HourlyPartitionsDefinition,
+    MaterializeResult,
     ResourceParam,
     RunRequest,
     RunsFilter,
@@ -33,9 +34,10 @@ from nats3_dagster.archive.health.dagster_health import EXPORT_POOL
 from nats3_dagster.archive.status import seals
 from nats3_dagster.defs.backoff import active_run, back_off, note_failed_hours
 from nats3_dagster.defs.columns import export_columns
-from nats3_dagster.defs.events import export_event
+from nats3_dagster.defs.events import export_event, results_of
 from nats3_dagster.defs.failures import step_failures, tick_failures
 from nats3_dagster.defs.keys import EXPORT_TAG, Naming
+from nats3_dagster.defs.markdown import code
 from nats3_dagster.defs.metadata import Metadata
 from nats3_dagster.defs.partitions import blocks, hours_of_run, range_tags
 from nats3_dagster.defs.platform import EXPORTS, Platform
@@ -76,8 +78,8 @@ def export_asset(
         backfill_policy=BackfillPolicy.multi_run(EXPORT_HOURS),
         output_required=False,
         code_version=EXPORT_CODE,
-        description=f"Messages of archive {name} as {spec.format} files at {spec.destination}, by hour. Only sealed "
-        "hours are exported; materializing an hour again makes the same files.",
+        description=f"Messages of archive {name} as {spec.format} files at {code(spec.destination)}, by hour. Only "
+        "sealed hours are exported; materializing an hour again makes the same files.",
         metadata=_definition_metadata(spec),
         **platform.of(EXPORTS, name, group=name, kinds={"pyspark", spec.format, *_place_kinds(spec)}, pool=EXPORT_POOL),
     )
@@ -86,11 +88,10 @@ def export_asset(
         nats3_settings: ResourceParam[Settings],
         nats3_s3: ResourceParam[Any],
         nats3_spark: ResourceParam[Any],
-    ) -> Iterator[AssetMaterialization]:
-        # One event for each hour that was exported, and no output: an output would materialize all hours of the run.
+    ) -> Iterator[MaterializeResult | AssetMaterialization]:
         from nats3_dagster.pipeline.export_run import export_hour
 
-        with step_failures(context, naming, STOPPED_EXPORT):
+        def events() -> Iterator[AssetMaterialization]:
             chosen = hours_of_run(context, hours, name)
             settings = with_store(nats3_settings, nats3_s3)
             _check_some_sealed(settings, name, export, chosen, declared)
@@ -106,6 +107,9 @@ def export_asset(
                 yield _event(context, naming, settings, name, export, hour)
             note_failed_hours(context, run)
             run.raise_errors()
+
+        with step_failures(context, naming, STOPPED_EXPORT):
+            yield from results_of(context, events())
 
     return exported
 

@@ -46,6 +46,7 @@ class CannotLoad(DagsterUserCodeProcessError, click.ClickException):
 
     def __init__(self, error: Nats3Error, naming: Naming = PROJECT) -> None:
         super().__init__(error.text_in(naming.words), user_code_process_error_infos=[_without_frames(error, naming)])
+        self.error = error
 
 
 class CannotTick(DagsterUserCodeProcessError):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nats3_dagster.archive.health.dagster_health import AREA, InstanceState, check
-from nats3_dagster.archive.health.finding import Finding
-from nats3_dagster.errors import DagsterError, Nats3Error
+from nats3_dagster.archive.health.finding import Finding, findings
+from nats3_dagster.errors import CatalogError, DagsterError, Nats3Error
 from nats3_dagster.redaction import brief
 from nats3_dagster.settings import home
 from nats3_dagster.settings.private import make_folder
@@ -46,6 +46,19 @@ def examine() -> Iterator[Finding]:
         yield Finding("ok", AREA, "DAGSTER_HOME is not set here: no Dagster instance was looked at")
     else:
         yield from check(state)
+        yield from findings(AREA, _check_definitions)
+
+
+def _check_definitions() -> Iterator[Finding]:
+    """An archive whose definitions cannot be made is a finding. A catalog that cannot be read is one elsewhere."""
+    from nats3_dagster.defs.project import undefined_archives
+
+    try:
+        undefined = undefined_archives()
+    except CatalogError:
+        return
+    for error in undefined:
+        yield Finding("fail", AREA, error.what, error.hint)
 
 
 def instance_state() -> InstanceState | None:

@@ -41,10 +41,12 @@ from dagster._core.storage.schedules import ScheduleStorageSqlMetadata
 # Tags of a run for adjacent hours. They are data in Dagster's storage, and documented for a shell; the constants are
 # imported so that a renamed tag fails a load, and not each run. Without them a sensor could ask for one hour a run. The
 # tag that the UI finds the runs of a job by: repository@location. A run that a shell started is without it, and in no
-# job's list.
+# job's list. The tag of a backfill's runs: without it a dry run in a backfill would end as a failed backfill of a run
+# that succeeded.
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
+    BACKFILL_ID_TAG,
     REPOSITORY_LABEL_TAG,
 )
 
@@ -70,6 +72,7 @@ def use_engine(storage: Any, engine: Any) -> None:
 __all__ = [
     "ASSET_PARTITION_RANGE_END_TAG",
     "ASSET_PARTITION_RANGE_START_TAG",
+    "BACKFILL_ID_TAG",
     "BULK_ACTION_TERMINAL_STATUSES",
     "CHECKED_WITH",
     "CODE_VERSION_TAG",

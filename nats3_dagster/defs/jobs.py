@@ -22,6 +22,7 @@ from nats3_dagster.archive.health.dagster_health import REPLAY_POOL
 from nats3_dagster.defs.checked_config import schema_of
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, CHECKS, Naming
+from nats3_dagster.defs.markdown import code
 from nats3_dagster.defs.platform import REPLAY, Platform
 from nats3_dagster.defs.replays import began_at, dry_run, replay, resume
 from nats3_dagster.defs.resources import with_store
@@ -39,7 +40,7 @@ def capture_job(naming: Naming, spec: ArchiveSpec) -> Any:
         # The capture's own step evaluates the checks, but that of objects, which reads them: it is for the job `checks`
         # and for a seal.
         AssetSelection.assets(naming.chunks_key(spec.name)).without_checks(),
-        description=f"Capture hours of stream {spec.stream} into archive {spec.name}.",
+        description=f"Capture hours of stream {code(spec.stream)} into archive {spec.name}.",
         tags={ARCHIVE_TAG: spec.name},
         executor_def=in_process_executor,
     )

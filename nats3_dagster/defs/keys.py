@@ -21,10 +21,21 @@ CHECKS = (NO_GAPS, INTACT, KEEPS_UP, KEPT)
 REPLAY_TAG, ATTEMPT_TAG = "nats3/replay", "nats3/attempt"
 # Tag of a run: hours to capture before the first partition, joined by commas.
 EARLIER_TAG = "nats3/earlier"
+# Tag of the runs that the seal sensor asks for: the archive.
+SEAL_TAG = "nats3/seal"
 # Tag of the runs that a sensor asks for of an export: archive/export.
 EXPORT_TAG = "nats3/export"
 # Tag of the runs of an archive's jobs, in whichever code location: its name.
 ARCHIVE_TAG = "nats3/archive"
+
+
+def key_part(name: str) -> str:
+    """Returns the name of a stream as a part of an asset key. Dagster makes names of inputs and ops of it, which take
+    letters of ASCII, digits, _ and - only. Any other character is written _xHEX_; no two names have one part."""
+    # An underscore that would begin such a code, written or not, is one itself.
+    return re.sub(
+        r"[^A-Za-z0-9_-]|_(?=x[0-9A-F]+(?:_|[^A-Za-z0-9_-]))", lambda character: f"_x{ord(character[0]):X}_", name
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ class Naming:
                 )
 
     def stream_key(self, stream: str) -> AssetKey:
-        return AssetKey([*self.prefix, "jetstream", stream])
+        return AssetKey([*self.prefix, "jetstream", key_part(stream)])
 
     def chunks_key(self, archive: str) -> AssetKey:
         return AssetKey([*self.prefix, archive, "chunks"])
@@ -78,6 +89,9 @@ class Naming:
 
     def capture_job(self, archive: str) -> str:
         return self.name(f"{archive}_capture")
+
+    def capture_sensor(self, archive: str) -> str:
+        return self.name(f"{archive}_capture_sensor")
 
     def checks_op(self, archive: str) -> str:
         return AssetKey([*self.prefix, archive, "checks"]).to_python_identifier()

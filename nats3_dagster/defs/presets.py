@@ -26,6 +26,7 @@ from nats3_dagster.archive.health.dagster_health import REPLAY_POOL
 from nats3_dagster.defs.events import hours_now, results_of
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, Naming
+from nats3_dagster.defs.markdown import code
 from nats3_dagster.defs.partitions import hours_of_run
 from nats3_dagster.defs.platform import REPLAY, Platform
 from nats3_dagster.defs.replays import replay
@@ -49,8 +50,8 @@ def preset_asset(
         backfill_policy=BackfillPolicy.single_run(),
         output_required=False,
         description=f"The replay {preset.name} of archive {archive}: materializing hours publishes their messages to "
-        f"{preset.settings.write_subject}, exactly once and in order, as one replay. It takes no run config; a run "
-        "that was stopped goes on when re-executed.",
+        f"{code(preset.settings.write_subject)}, exactly once and in order, as one replay. It takes no run config; a "
+        "run that was stopped goes on when re-executed.",
         metadata={"source_stream": spec.stream} | _definition_metadata(preset),
         **platform.of(REPLAY, archive, group=archive, kinds={"nats", "pyspark"}, pool=REPLAY_POOL),
     )
@@ -77,7 +78,8 @@ def preset_job(naming: Naming, spec: ArchiveSpec, preset: ReplayPreset) -> Any:
     return define_asset_job(
         naming.name(f"{spec.name}_replay_{preset.name}"),
         AssetSelection.assets(naming.preset_key(spec.name, preset.name)),
-        description=f"Replay hours of archive {spec.name} to {preset.settings.write_subject}. It takes no run config.",
+        description=f"Replay hours of archive {spec.name} to {code(preset.settings.write_subject)}. It takes no run "
+        "config.",
         tags={ARCHIVE_TAG: spec.name},
         executor_def=in_process_executor,
     )

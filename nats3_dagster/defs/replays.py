@@ -6,18 +6,21 @@ retry and re-execution finds the same replay, whatever was lost in between, and 
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, MetadataValue
+from dagster import AssetExecutionContext, DagsterInstance, DagsterRun, DagsterRunStatus, MetadataValue
 
 from nats3_dagster.defs.events import Replayed, replayed
-from nats3_dagster.defs.keys import ATTEMPT_TAG, REPLAY_TAG
+from nats3_dagster.defs.internals import BACKFILL_ID_TAG, IMPLICIT_ASSET_JOB_NAME
+from nats3_dagster.defs.keys import ATTEMPT_TAG, REPLAY_TAG, Naming
 from nats3_dagster.defs.metadata import Metadata, plan_table, rate
 from nats3_dagster.defs.resources import start_spark
 from nats3_dagster.defs.runs import Context, progress_log
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ReplaySpec
 from nats3_dagster.replay.launch import launched
 from nats3_dagster.replay.status import status
@@ -36,6 +39,18 @@ def dry_run(settings: Settings, spec: ReplaySpec) -> Metadata:
     with Workspace(settings) as workspace:
         planned = ReplayPlan.of(plan(workspace, spec))
     return {"plan": MetadataValue.md(plan_table(planned.plain())), "dry_run": True}
+
+
+def refuse_backfill(context: AssetExecutionContext, naming: Naming, archive: str, hours: Sequence[str]) -> None:
+    """Raises OperatorError for a dry run in a backfill of assets: it ends as failed where an hour was not materialized,
+    and a dry run materializes none (dagster-io/dagster#34219)."""
+    if context.run.job_name == IMPLICIT_ASSET_JOB_NAME and BACKFILL_ID_TAG in context.run.tags:
+        to_time = hour_of(hour_start(hours[-1]) + HOUR_NS)
+        raise OperatorError(
+            "A dry run materializes nothing, and Dagster counts the hours of a backfill as failed then",
+            f"Plan them with the job {naming.name('replay')}: archive: {archive}, from_time: {hours[0]}, "
+            f"to_time: {to_time}, dry_run: true",
+        )
 
 
 def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -> Replayed:

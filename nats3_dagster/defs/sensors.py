@@ -29,7 +29,7 @@ from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.backoff import active_capture, active_run, back_off, failing_hours
 from nats3_dagster.defs.checks import keeps_up, paused_out_of_reach
 from nats3_dagster.defs.failures import tick_failures
-from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, Naming
+from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, SEAL_TAG, Naming
 from nats3_dagster.defs.partitions import blocks, range_tags
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Archive, ArchiveSpec, Declaration
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 CAPTURE_INTERVAL_S, SEAL_INTERVAL_S = 20, 30
 # Hours that one run seals, at some 20 ms each, and runs that one tick asks for: each is a process of its own.
 SEAL_HOURS, SEAL_RUNS = 24 * 31, 8
-# Tags of runs: the archive that a run seals, and why a capture was due.
-SEAL_TAG, WHY_TAG = "nats3/seal", "nats3/why"
+# Tag of runs: why a capture was due.
+WHY_TAG = "nats3/why"
 # Cursor of the capture sensor while its archive is paused, before the level; otherwise it is the level alone.
 PAUSED = "paused"
 
@@ -61,7 +61,7 @@ def capture_sensor(
     name = spec.name
 
     @sensor(
-        name=naming.name(f"{name}_capture_sensor"),
+        name=naming.capture_sensor(name),
         job=job,
         minimum_interval_seconds=CAPTURE_INTERVAL_S,
         default_status=DefaultSensorStatus.RUNNING,

@@ -29,6 +29,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.defs.columns import COLUMNS, TABLE_COLUMNS, lineage
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, Naming
+from nats3_dagster.defs.markdown import code
 from nats3_dagster.defs.marks import split
 from nats3_dagster.defs.metadata import Metadata
 from nats3_dagster.defs.platform import STORAGE_TAG, TABLE, AssetArguments, Platform
@@ -53,8 +54,8 @@ def table_asset(naming: Naming, platform: Platform, spec: ArchiveSpec, table: Ar
     @asset(
         key=naming.table_key(name),
         deps=[AssetDep(naming.chunks_key(name))],
-        description=f"Archive {name} as the Iceberg table {table.identifier}: its chunks are the table's data files. "
-        "Each capture syncs it; materializing it does so now.",
+        description=f"Archive {name} as the Iceberg table {code(table.identifier)}: its chunks are the table's data "
+        "files. Each capture syncs it; materializing it does so now.",
         metadata={
             "catalog": table.catalog,
             "dagster/table_name": table.identifier,

@@ -15,6 +15,7 @@ from dagster import (
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs import check_sensor
+from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.defs.project import load
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.jetstream.link import Link
@@ -70,6 +71,20 @@ def test_checks_older_than_the_hours_are_asked_for_once_an_hour(
     assert asked('{"events": "2026-11-21-07:00"}')[0] == every
     check(instance)
     assert asked(None) == (set(), "")
+
+    # A run that is to evaluate them, of one archive, keeps no other archive from being looked at.
+    instance.report_runless_asset_event(AssetMaterialization(["events", "chunks"], partition="2026-11-21-08:00"))
+    instance.report_runless_asset_event(AssetMaterialization(["other", "chunks"], partition="2026-11-21-07:00"))
+    planned = instance.create_run_for_job(defs.resolve_job_def("checks"), op_selection=["events__checks"])
+    (record,) = [
+        instance.get_latest_asset_check_evaluation_record(PROJECT.check_key("events", name)) for name in ("no_gaps",)
+    ]
+    assert record is not None
+    assert record.run_id == planned.run_id
+    others = {key.replace("events/", "other/") for key in every}
+    assert asked(None)[0] == others
+    instance.report_run_canceled(planned)
+    assert asked(None)[0] == every | others
 
 
 def test_a_stream_that_refuses_what_is_new_deletes_nothing(

@@ -17,6 +17,7 @@ from dagster import (
     Definitions,
     FreshnessPolicy,
     HourlyPartitionsDefinition,
+    build_sensor_context,
     validate_run_config,
 )
 from dagster._config.validate import validate_config
@@ -26,7 +27,8 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.defs.assets import CAPTURE_HOURS
 from nats3_dagster.defs.columns import COLUMNS
-from nats3_dagster.defs.failures import CannotLoad
+from nats3_dagster.defs.failures import CannotLoad, CannotTick
+from nats3_dagster.defs.instance import examine
 from nats3_dagster.defs.project import load
 from nats3_dagster.defs.run_config import WindowConfig
 from nats3_dagster.errors import OperatorError
@@ -111,6 +113,27 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
     for name in ("orders_capture", "orders_replay", "replay", "__ASSET_JOB"):
         assert loaded.resolve_job_def(name).executor_def.name == "in_process"
     assert graph.get(AssetKey(["jetstream", "ORDERS"])).is_external
+
+
+def test_an_archive_without_definitions_leaves_the_others_theirs_and_doctor_names_it(
+    settings: Settings, two_days_ago: int, dagster_home: Path
+) -> None:
+    add_archive(settings, "orders", "orders:eu", two_days_ago)
+    add_archive(settings, "resume", "Über=1+1", two_days_ago)  # its job would be the one that resumes replays
+    loaded = load()
+    graph = loaded.resolve_asset_graph()
+    assert {"/".join(key.path) for key in graph.get_all_asset_keys()} == {
+        "jetstream/orders_x3A_eu",
+        *(f"orders/{name}" for name in ("chunks", "replay", "sealed")),
+    }
+    (text,) = [one.what for one in examine() if one.status == "fail"]
+    assert text == (
+        "Archive resume has no definitions in Dagster, and nothing captures it: Its job resume_replay has the name of "
+        "another one"
+    )
+    sensor: Any = loaded.resolve_sensor_def("resume_capture_sensor")
+    with pytest.raises(CannotTick, match=text):
+        sensor(build_sensor_context())
 
 
 @pytest.mark.s3

@@ -137,6 +137,13 @@ def test_hours_are_replayed_as_one_replay_in_order_and_a_dry_run_materializes_no
     assert seen is not None
     assert "| messages | 400 |" in str(seen.metadata["plan"].value)
     assert wire.state("BACK")["messages"] == 0
+    # A backfill would end as failed, and its run as a success.
+    backfill = {**tags, "dagster/backfill": "abcdefgh"}
+    asked = config("events__replay", **wanted, dry_run=True)
+    refused = run(instance, "__ASSET_JOB", tags=backfill, run_config=asked, check=False, asset_selection=[REPLAY])
+    assert "A dry run materializes nothing, and Dagster counts the hours of a backfill as failed then. " in str(
+        refused.failure_data_for_node("events__replay")
+    )
 
     done = materialized(
         run(instance, "events_replay", tags=tags, run_config=config("events__replay", **wanted)), REPLAY

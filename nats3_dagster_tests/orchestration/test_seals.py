@@ -9,9 +9,11 @@ from dagster import (
     AssetKey,
     DagsterInstance,
     DagsterRunStatus,
+    Definitions,
     RunRequest,
     SensorResult,
     SkipReason,
+    asset,
 )
 from dagster._core.test_utils import create_run_for_test
 
@@ -19,8 +21,8 @@ from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
+from nats3_dagster.defs.keys import SEAL_TAG
 from nats3_dagster.defs.project import load
-from nats3_dagster.defs.sensors import SEAL_TAG
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Gap, SeqRange
@@ -107,6 +109,39 @@ def test_hours_captured_by_spark_are_sealed_with_their_checks(
     metadata = {name: value.value for name, value in event.asset_materialization.metadata.items()}
     assert metadata["dagster/uri"] == f"s3://{bucket}/{seals[2].key}"
     assert (metadata["messages"], metadata["chunks"], metadata["seal"]) == (1, 1, 1)
+
+
+def test_every_hour_that_is_asked_for_is_materialized_in_its_run(
+    settings: Settings, bucket: str, instance: DagsterInstance
+) -> None:
+    """A backfill counts an hour without an event in a run of its own as failed, also where it was sealed before: by a
+    shell, by another run, or by the backfill before it. A step after `sealed` in the same run is not skipped."""
+    hours = captured(settings, bucket, 4)
+    with Workspace(settings) as workspace:
+        assert len(list(seal_hours(workspace, workspace.catalog.archives.get("events"), hours[:2]))) == 2
+    wanted = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[3]}
+
+    def events(result: Any) -> list[tuple[str, str]]:
+        assert result.success, failure(result)
+        found = [e for e in result.get_asset_materialization_events() if e.asset_key != CHUNKS]
+        return [(e.asset_key.path[-1], e.partition) for e in found]
+
+    request = RunRequest(asset_selection=[SEALED], tags=wanted)
+    for _ in range(2):
+        assert events(execute(instance, request, checks=False)) == [("sealed", hour) for hour in hours]
+    # The sensor asks for what changed, and assets that depend on it are not asked to run for what did not.
+    by_sensor = RunRequest(asset_selection=[SEALED], tags={**wanted, SEAL_TAG: "events"})
+    assert events(execute(instance, by_sensor, checks=False)) == []
+
+    partitions = load().resolve_asset_graph().get(SEALED).partitions_def
+
+    @asset(deps=[SEALED], partitions_def=partitions)
+    def counted() -> None: ...
+
+    merged = Definitions.merge(load(), Definitions([counted]))
+    job = merged.resolve_implicit_global_asset_job_def().get_subset(asset_selection={SEALED, counted.key})
+    together = events(job.execute_in_process(instance=instance, raise_on_error=False, tags=wanted))
+    assert {*together} == {(name, hour) for name in ("sealed", "counted") for hour in hours}
 
 
 def test_an_hour_that_lacks_a_message_waits_and_one_that_changed_is_sealed_again(

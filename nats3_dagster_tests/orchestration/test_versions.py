@@ -119,11 +119,13 @@ def test_nothing_is_stale_that_need_not_run(settings: Settings, bucket: str, kep
     assert all(first["chunks", hour] == first["sealed", hour] for hour in hours)
     assert len({first["chunks", hour] for hour in hours}) == 3
 
-    # There is nothing to seal, and nothing is reported. What is written again is sealed again, as it was.
-    events = len(kept.fetch_materializations(SEALED, limit=99).records)
+    # There is nothing to seal. Who asks for hours gets their events, of the same version, and nothing is stale.
     assert execute(
         kept, RunRequest(asset_selection=[SEALED], tags=hour_range(hours[0], hours[-1])), checks=False
     ).success
+    events = len(kept.fetch_materializations(SEALED, limit=99).records)
+    assert (events, versions(daemon, hours), stale(kept, defs)) == (8, first, set())
+    # What is written again is sealed again, as it was, and not reported.
     recut(settings, bucket, hours[2], 2)
     daemon.settle()
     assert seal_in_a_run(kept) == 1

@@ -132,7 +132,8 @@ def seal_hours(
 
 
 def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: str | None = None) -> Iterator[Seal]:
-    """Seal those of the hours (ascending) that are complete; then, if one is not, raise OperatorError.
+    """Seal those of the hours (ascending) that are complete. Yields the seals of all that are sealed then: first of
+    those that were before. Then, if one is not complete, raise OperatorError.
 
     Raises as `seal_hours` does, and Nats3Error when the stream cannot say where the hours end."""
     archive = workspace.catalog.archives.get(name)
@@ -142,9 +143,10 @@ def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: st
     bound = _last_sequence(workspace, archive, state, closed)
     seals = workspace.catalog.seals
     complete = seals.unsealed(archive, hours[0], min(hours[-1], closed), bound=bound, limit=len(hours))
-    sealed_before = {seal.hour for seal in seals.select(archive, hours=hours) if seal.valid}
-    yield from seal_hours(workspace, archive, complete, run_id)
-    check_sealed(hours, {*complete, *sealed_before}, name, closed, clocks.difference)
+    before = {seal.hour: seal for seal in seals.select(archive, hours=hours) if seal.valid}
+    yield from before.values()
+    yield from seal_hours(workspace, archive, [hour for hour in complete if hour not in before], run_id)
+    check_sealed(hours, {*complete, *before}, name, closed, clocks.difference)
 
 
 def check_sealed(hours: Iterable[str], sealed: Iterable[str], archive: str, closed: str, clocks: str = "") -> None:
