@@ -75,8 +75,8 @@ def seal_events(
     naming: Naming, workspace: Workspace, instance: DagsterInstance, archive: Archive, seal: Seal, *, asked: bool
 ) -> Iterator[AssetMaterialization | AssetObservation]:
     """The events that a seal stands for, in a run. Before it come the hour's chunks, where Dagster does not have them
-    as they were sealed: of an hour without messages no run reports them. `asked`: somebody asked for this hour, and not
-    the seal sensor. Then it is materialized, also where it was sealed before: a backfill counts an hour without an
+    as they were sealed: of an hour without messages no run reports them. `asked`: the run is not one of the
+    seal sensor. Then it is materialized, also where it was sealed before: a backfill counts an hour without an
     event as failed."""
     key, version = naming.sealed_key(archive.name), {seal.hour: seal.content}
     upstream = upstream_events(instance, naming.chunks_key(archive.name), version)[seal.hour]

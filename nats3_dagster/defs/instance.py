@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nats3_dagster.archive.health.dagster_health import AREA, InstanceState, check
 from nats3_dagster.archive.health.finding import Finding, findings
-from nats3_dagster.errors import CatalogError, DagsterError, Nats3Error
+from nats3_dagster.errors import DagsterError, Nats3Error
 from nats3_dagster.redaction import brief
 from nats3_dagster.settings import home
 from nats3_dagster.settings.private import make_folder
@@ -50,12 +50,13 @@ def examine() -> Iterator[Finding]:
 
 
 def _check_definitions() -> Iterator[Finding]:
-    """An archive whose definitions cannot be made is a finding. A catalog that cannot be read is one elsewhere."""
+    """An archive whose definitions cannot be made is a finding. What keeps the catalog from being read is one
+    elsewhere."""
     from nats3_dagster.defs.project import undefined_archives
 
     try:
         undefined = undefined_archives()
-    except CatalogError:
+    except Nats3Error:
         return
     for error in undefined:
         yield Finding("fail", AREA, error.what, error.hint)

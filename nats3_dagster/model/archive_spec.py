@@ -140,6 +140,7 @@ class ArchiveSpec(DagsterSettings):
             metavar="DURATION",
             least=0,
             most=MOST_AGE_S,
+            empty="never",
         ),
     )
     # Of subject, header block and payload.
@@ -162,6 +163,7 @@ class ArchiveSpec(DagsterSettings):
             metavar="DURATION",
             least=0,
             most=MOST_KEEP_S,
+            empty="for ever",
         ),
     )
     # 0: any number.
@@ -173,6 +175,7 @@ class ArchiveSpec(DagsterSettings):
             metavar="SIZE",
             least=0,
             most=MOST_KEEP_BYTES,
+            empty="any number",
         ),
     )
     # Buckets that have the objects under the same keys.

@@ -34,6 +34,14 @@ def parse_duration(text: str) -> int:
     return sum(int(match[match.lastindex or 1]) * seconds[(match.lastindex or 1) - 1] for match in _PART.finditer(text))
 
 
+def duration_text(seconds: int) -> str:
+    """Seconds as `30d`, `1h30m` or `0s`. `parse_duration` reads it."""
+    if seconds and seconds % 86400 == 0:
+        return f"{seconds // 86400}d"
+    hours, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
+    return "".join(f"{n}{unit}" for n, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if n) or "0s"
+
+
 def size_text(size: int) -> str:
     """Bytes as `64 MiB` where that is exact, else as `1,000 bytes`. `parse_size` reads the former."""
     for unit, scale in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):

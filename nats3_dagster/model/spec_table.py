@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.hours import SECOND_NS, format_time, parse_time
 from nats3_dagster.model.pattern import Pattern
-from nats3_dagster.model.quantities import size_text
+from nats3_dagster.model.quantities import duration_text, size_text
 from nats3_dagster.model.stream import SeqRange, parse_sequences
 from nats3_dagster.plausible import check_field
 
@@ -96,7 +96,7 @@ class Setting:
     most: int | None
     # The form of a text; None where the spec itself checks it.
     pattern: Pattern | None
-    # What people read where it has no value; empty for the word of its kind.
+    # What people read where it has no value, or the number 0; empty for the word of its kind, and for the number.
     empty: str
     # Of a choice; empty for any other kind.
     choices: tuple[str, ...]
@@ -190,10 +190,12 @@ class Setting:
             return self.empty or {Kind.FILTERS: ">", Kind.FILTER: ">", Kind.HOURS: "all"}.get(self.kind, "none")
         if self.kind is Kind.FLAG:
             return "yes" if value else "no"
+        if value == 0 and self.empty:
+            return self.empty
         if self.kind is Kind.SIZE:
             return size_text(value)
         if self.kind is Kind.DURATION:
-            return f"{value:,} s"
+            return duration_text(value)
         return ", ".join(value) if self.kind.is_list else value
 
     def cleared(self, value: Any) -> Any:
@@ -219,7 +221,7 @@ def setting(
 ) -> dict[str, Any]:
     """The metadata of a dataclass field that is a setting. `key`: where users call it by another name; `body_key`:
     where requests do so. `required`: users must give it, though the field has a default. `empty`: the word for no
-    value."""
+    value, and for 0."""
     facts = {"metavar": metavar, "limit": limit, "least": least, "most": most, "pattern": pattern, "fixed": fixed}
     keys = {"key": key, "body_key": body_key or key}
     return {_KEY: {"kind": kind, "help": help, "required": required, "empty": empty} | keys | facts}

@@ -108,4 +108,4 @@ def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Ar
         "released",
     ]
     assert json.loads(nats3.ok("history", "logs", "--since", "2100-01-01", "-o", "json").out) == []
-    assert "keep_s 0 -> 3,600" in nats3.ok("history", "logs").out
+    assert "keep for ever -> 1h" in nats3.ok("history", "logs").out

@@ -23,10 +23,25 @@ def test_a_change_shows_before_and_after(nats3: Command) -> None:
     ran = nats3.ok("store", "set", "ev", "--max-messages", "5000", "--max-bytes", "1MiB", "--max-age", "5m")
     assert ran.out.splitlines() == [
         "archive       ev",
-        "max_messages  1,000,000 -> 5,000",
-        "max_bytes     67,108,864 (64.0 MiB) -> 1,048,576 (1.0 MiB)",
-        "max_age_s     60 s -> 300 s",
+        "max messages  1,000,000 -> 5,000",
+        "max bytes     64 MiB -> 1 MiB",
+        "max age       1m -> 5m",
     ]
+    # As it was given, and by words where 0 is none.
+    given = ("--keep", "40h", "--compact-after", "90m", "--keep-bytes", "1GB", "--retry-delay", "1d")
+    assert nats3.ok("store", "set", "ev", *given).out.splitlines()[1:] == [
+        "compact after  never -> 1h30m",
+        "keep           for ever -> 40h",
+        "keep bytes     any number -> 1,000,000,000 bytes",
+        "retry delay    0s -> 1d",
+    ]
+    lines = dict(line.split("  ", 1) for line in nats3.ok("store", "get", "ev").out.splitlines())
+    shown = {name: lines[name].strip() for name in ("max age", "keep", "keep bytes", "compact after")}
+    assert shown == {"max age": "5m", "keep": "40h", "keep bytes": "1,000,000,000 bytes", "compact after": "1h30m"}
+    nats3.ok("store", "set", "ev", "--keep", "0", "--keep-bytes", "0", "--compact-after", "0")
+    lines = dict(line.split("  ", 1) for line in nats3.ok("store", "get", "ev").out.splitlines())
+    shown = {name: lines[name].strip() for name in ("keep", "keep bytes", "compact after")}
+    assert shown == {"keep": "for ever", "keep bytes": "any number", "compact after": "never"}
     assert ran.err.startswith("Changed. Sensors follow at their next tick, captures with their next hour\nIf Dagster")
     ran = nats3.ok("store", "set", "ev", "--zstd-level", "1", "--max-age", "300", "-o", "json")
     assert ran.json["changes"] == [{"field": "zstd_level", "old": 3, "new": 1, "refused": None}]
@@ -39,7 +54,7 @@ def test_a_change_shows_before_and_after(nats3: Command) -> None:
 def test_other_subjects_count_from_a_sequence_that_is_named(nats3: Command, wire: Wire) -> None:
     wire.publish([("ev.a", b"", b"x")] * 7)
     ran = nats3.ok("store", "set", "ev", "--subject", "ev.a", "--subject", "ev.b")
-    assert ran.out.splitlines()[1] == "subjects  all -> ev.a, ev.b"
+    assert ran.out.splitlines()[1] == "subjects  > -> ev.a, ev.b"
     assert ran.err.splitlines()[:2] == [
         "The new subjects count from sequence 8 of the stream on",
         "Changed. Sensors follow at their next tick, captures with their next hour",

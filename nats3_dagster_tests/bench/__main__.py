@@ -18,13 +18,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.pipeline.session import session
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.bench import rows, servers, spark_rows
 from nats3_dagster_tests.bench.rows import Case
+from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.servers.cluster import three_servers
 
 # A row, and the limit that it is compared with. Those of `_r3` use streams of three copies in a cluster of three
@@ -140,14 +140,22 @@ def _result(name: str, size: int, rates: dict[str, list[float]], peaks: dict[str
 
 
 def _print(results: list[dict[str, Any]]) -> None:
-    table = Table(title="medians; ratios within a round")
-    for column in ("path", "size", "msg/s", "MB/s", "of limit", "of work", "of nats-py", "peak MB"):
-        table.add_column(column, justify="left" if column == "path" else "right")
+    table = new_table(
+        "medians; ratios within a round",
+        "path",
+        "size",
+        "msg/s",
+        "MB/s",
+        "of limit",
+        "of work",
+        "of nats-py",
+        "peak MB",
+    )
     for row in results:
         values = [row["name"], f"{row['size']} B", f"{row['msgs_per_s']:,}"]
         values += [row["mb_per_s"], row["of_limit"], row["of_work"], row["of_natspy"]]
         table.add_row(*("-" if v is None else str(v) for v in values), f"{row['peak_mb']:,}")
-    Console().print(table)
+    print_table(table)
 
 
 def _arguments() -> argparse.Namespace:

@@ -19,8 +19,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
-from rich.console import Console
-from rich.table import Table
 
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
@@ -28,6 +26,7 @@ from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
+from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.catalog import ids
 from nats3_dagster_tests.support.wire import Wire
 
@@ -178,14 +177,19 @@ def _print(answers: Answers, arguments: argparse.Namespace, cpu_s: float) -> Non
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     cpu = f"{cpu_s / len(answers.all) * 1000:.1f} ms CPU of the server each"
     errors = f"{len(answers.errors)} errors; load {load}"
-    table = Table(title=f"{arguments.clients} clients, {rate:,.0f} answers/s, {cpu}, {errors}")
-    for column in ("read", "answers", "p50 ms", "p99 ms", "max ms"):
-        table.add_column(column, justify="left" if column == "read" else "right")
+    table = new_table(
+        f"{arguments.clients} clients, {rate:,.0f} answers/s, {cpu}, {errors}",
+        "read",
+        "answers",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+    )
     rows = {**answers.seconds, "all": answers.all}
     for name, seconds in rows.items():
         values = [f"{one * 1000:.1f}" for one in (share(seconds, 0.5), share(seconds, 0.99), max(seconds))]
         table.add_row(name, f"{len(seconds):,}", *values)
-    Console().print(table)
+    print_table(table)
     for line in answers.errors[:10]:
         print(line)
     out = Path(".nats3", "bench-api.json")

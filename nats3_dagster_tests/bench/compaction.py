@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial
 
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.read.subjects import last_of
@@ -31,6 +29,7 @@ from nats3_dagster.query import engine
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
 from nats3_dagster_tests.bench.payloads import payloads
+from nats3_dagster_tests.bench.tables import new_table, print_table
 
 T0 = 1_795_244_400_000_000_000
 LOGS = Incarnation("LOGS", T0 - 1)
@@ -133,12 +132,10 @@ def _count_gets() -> None:
 
 
 def _print(before: dict[str, tuple[float, int]], after: dict[str, tuple[float, int]], title: str) -> None:
-    table = Table(title=title)
-    for column in ("", "before", "GETs", "after", "GETs"):
-        table.add_column(column, justify="right" if column else "left")
+    table = new_table(title, "", "before", "GETs", "after", "GETs")
     for name, (value, count) in before.items():
         table.add_row(name, f"{value:,.0f}", f"{count:,}", f"{after[name][0]:,.0f}", f"{after[name][1]:,}")
-    Console(width=120).print(table)
+    print_table(table)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ from statistics import median
 from typing import Any
 
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.stored import folder
@@ -27,6 +25,7 @@ from nats3_dagster.pipeline.session import session
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers, spark_rows
 from nats3_dagster_tests.bench.servers import BUCKET
+from nats3_dagster_tests.bench.tables import new_table, print_table
 
 HOUR, CHUNK = "2026-11-21-07:00", 125_000
 ORDERS = Incarnation("ORDERS", hour_start(HOUR) - 1)
@@ -109,12 +108,10 @@ def _orders(seqs: range) -> Iterator[bytes]:
 
 
 def _print(rates: dict[str, list[float]], peak: float) -> None:
-    table = Table(title=f"exports; medians; peak of a worker {peak:,.0f} MB")
-    for column in ("row", "msg/s", "asked"):
-        table.add_column(column, justify="left" if column == "row" else "right")
+    table = new_table(f"exports; medians; peak of a worker {peak:,.0f} MB", "row", "msg/s", "asked")
     for name, values in rates.items():
         table.add_row(name, f"{median(values):,.0f}", f"{LIMITS[name]:,}" if name in LIMITS else "-")
-    Console().print(table)
+    print_table(table)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from typing import Any
 
 from dagster import DagsterInstance, RunsFilter
 from rich.console import Console
-from rich.table import Table
 
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.source.backlog import backlog
@@ -37,6 +36,7 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Chunk, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]
@@ -199,13 +199,11 @@ def _print(ages: list[float], runs: list[dict[str, float]]) -> None:
         f"age of {summary['messages']:,} messages when archived: p50 {summary['p50']:.1f} s, "
         f"p95 {summary['p95']:.1f} s, max {summary['max']:.1f} s; {len(runs)} runs"
     )
-    table = Table(title="seconds, from the oldest message of a run to its end")
-    for column in ("step", "median", "max"):
-        table.add_column(column, justify="left" if column == "step" else "right")
+    table = new_table("seconds, from the oldest message of a run to its end", "step", "median", "max")
     for step in STEPS:
         values = [run[step] for run in runs]
         table.add_row(step, f"{statistics.median(values):.1f}", f"{max(values):.1f}")
-    console.print(table)
+    print_table(table)
 
 
 def _arguments() -> argparse.Namespace:

@@ -14,9 +14,6 @@ import sys
 import time
 from collections.abc import Callable
 
-from rich.console import Console
-from rich.table import Table
-
 from nats3_dagster.archive.read.points import by_sequence, first_at, locate
 from nats3_dagster.archive.read.references import reference
 from nats3_dagster.archive.stored.ranged import open_ranged
@@ -26,6 +23,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
 from nats3_dagster_tests.bench.api import share
 from nats3_dagster_tests.bench.payloads import payloads
+from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.points import T0, add_chunk, create, message
 
 LIMIT_MS, AT_MOST = 30.0, 2.0
@@ -111,9 +109,7 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
     def request(_: int) -> object:
         return workspace.bucket(chunk.meta.bucket).get_range(chunk.meta.key, start, length)
 
-    table = Table(title=f"one message of {chunks:,} chunks, {reads} reads each, ms")
-    for column in ("read", "p50", "p99"):
-        table.add_column(column, justify="left" if column == "read" else "right")
+    table = new_table(f"one message of {chunks:,} chunks, {reads} reads each, ms", "read", "p50", "p99")
     medians = {}
     kinds: dict[str, Callable[[int], object]] = {
         "request": request,
@@ -135,7 +131,7 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
             took.append((time.perf_counter() - began) * 1e3)
         medians[name] = share(took, 0.5)
         table.add_row(name, f"{medians[name]:.1f}", f"{share(took, 0.99):.1f}")
-    Console().print(table)
+    print_table(table)
     return medians
 
 

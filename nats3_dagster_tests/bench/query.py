@@ -16,8 +16,6 @@ from statistics import median
 from typing import NamedTuple
 
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
 from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.hours import HOUR_NS, format_time, hour_of
@@ -29,6 +27,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
 from nats3_dagster_tests.bench.memory import own_peak_mb
 from nats3_dagster_tests.bench.payloads import payloads
+from nats3_dagster_tests.bench.tables import new_table, print_table
 
 T0 = 1_795_244_400_000_000_000
 LOGS = Incarnation("LOGS", T0 - 1)
@@ -127,9 +126,15 @@ def _add(workspace: Workspace, archive: Archive, seqs: range, messages: int) -> 
 
 
 def _print(ran: dict[str, list[Ran]], messages: int, stored: int) -> None:
-    table = Table(title=f"queries of {messages:,} messages of {SIZE} bytes, {stored / 1e6:,.1f} MB stored; medians")
-    for column in ("statement", "fetched MB", "of it", "s", "msg/s", "peak MB"):
-        table.add_column(column, justify="left" if column == "statement" else "right")
+    table = new_table(
+        f"queries of {messages:,} messages of {SIZE} bytes, {stored / 1e6:,.1f} MB stored; medians",
+        "statement",
+        "fetched MB",
+        "of it",
+        "s",
+        "msg/s",
+        "peak MB",
+    )
     for name, runs in ran.items():
         fetched, seconds = median(run.fetched_bytes for run in runs), median(run.seconds for run in runs)
         table.add_row(
@@ -140,7 +145,7 @@ def _print(ran: dict[str, list[Ran]], messages: int, stored: int) -> None:
             f"{messages / seconds:,.0f}",
             f"{max(run.peak_mb for run in runs):,.0f}",
         )
-    Console().print(table)
+    print_table(table)
 
 
 def _verdict(ran: dict[str, list[Ran]], stored: int) -> str | None:

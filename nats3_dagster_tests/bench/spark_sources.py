@@ -15,8 +15,6 @@ from functools import partial
 from statistics import median
 
 from pyspark.sql import DataFrame, SparkSession
-from rich.console import Console
-from rich.table import Table
 
 from nats3_dagster.archive.selected.lookup import chunks_of
 from nats3_dagster.archive.stored.fetch import fetch_chunks
@@ -26,6 +24,7 @@ from nats3_dagster.pipeline.session import session
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import rows, servers, spark_rows
 from nats3_dagster_tests.bench.rows import Case
+from nats3_dagster_tests.bench.tables import new_table, print_table
 
 Row = Callable[[SparkSession, Case, str], float]
 
@@ -123,15 +122,20 @@ def main() -> None:
 
 
 def _print(rates: dict[str, list[float]], size: int, peak: float) -> None:
-    table = Table(title=f"messages of {size} B; ratios within a round; peak of a worker {peak:,.0f} MB")
-    for column in ("row", "msg/s", "ratio", "beside"):
-        table.add_column(column, justify="left" if column in ("row", "beside") else "right")
+    table = new_table(
+        f"messages of {size} B; ratios within a round; peak of a worker {peak:,.0f} MB",
+        "row",
+        "msg/s",
+        "ratio",
+        "beside",
+        texts=("beside",),
+    )
     for name, measured in rates.items():
         beside = ROWS[name][1]
         pairs = list(zip(measured, rates.get(beside, []), strict=False))
         ratio = f"{median(one / other for one, other in pairs):.2f}" if pairs else "-"
         table.add_row(name, f"{median(measured):,.0f}", ratio, beside)
-    Console().print(table)
+    print_table(table)
 
 
 if __name__ == "__main__":

@@ -12,15 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from rich.console import Console
-from rich.table import Table
-
 from nats3_dagster.archive.read.subjects import last_of, next_of
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
 from nats3_dagster_tests.bench.api import share
 from nats3_dagster_tests.bench.payloads import payloads
+from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.points import T0, add_chunk, create, message
 
 LIMIT_MS, AT_MOST = 50.0, 2.0
@@ -89,9 +87,7 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
         "last, in no chunk": lambda: last_of(workspace, archive, "logs.none"),
         "next, in the newest chunk": lambda: next_of(workspace, archive, "logs.new", 1),
     }
-    table = Table(title=f"a subject of {chunks:,} chunks, {reads} reads each, ms")
-    for column in ("read", "p50", "p99"):
-        table.add_column(column, justify="left" if column == "read" else "right")
+    table = new_table(f"a subject of {chunks:,} chunks, {reads} reads each, ms", "read", "p50", "p99")
     medians = {}
     for name, read in kinds.items():
         read()  # opens connections, and makes the footer known
@@ -102,7 +98,7 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
             took.append((time.perf_counter() - began) * 1e3)
         medians[name] = share(took, 0.5)
         table.add_row(name, f"{medians[name]:.1f}", f"{share(took, 0.99):.1f}")
-    Console().print(table)
+    print_table(table)
     return medians
 
 

@@ -24,6 +24,8 @@ from nats3_dagster_tests.support.wire import Wire
 ROOT = Path(__file__).parents[2]
 MESSAGES = 500
 MARK = "NATS3_TEST_MARK"
+# How long anything may take: many times what it takes alone, because other tests run beside it.
+LIMIT_S = 240.0
 
 
 class Driver:
@@ -47,12 +49,12 @@ class Driver:
 
     def wait_alone(self) -> None:
         """Until all that it started has ended."""
-        wait_for(lambda: not self.children(), 30)
+        wait_for(lambda: not self.children())
 
     def end(self, number: int) -> tuple[int, str]:
         """Signal it; its exit status and what it has written on standard error, but the progress of a slow machine."""
         self.process.send_signal(number)
-        _, err = self.process.communicate(timeout=60)
+        _, err = self.process.communicate(timeout=LIMIT_S)
         return self.process.returncode, re.sub(r"^replay [0-9a-f]{16}: .*\n", "", err, flags=re.MULTILINE)
 
 
@@ -83,8 +85,8 @@ def start() -> Iterator[Callable[..., Driver]]:
             pass
 
 
-def wait_for(done: Callable[[], object], limit_s: float = 90.0) -> None:
-    until = time.monotonic() + limit_s
+def wait_for(done: Callable[[], object]) -> None:
+    until = time.monotonic() + LIMIT_S
     while not done():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -108,7 +110,7 @@ def resume(start: Callable[..., Driver], replay: str) -> Callable[[], Driver]:
     return lambda: start("-m", "nats3_dagster.cli", "load", "resume", replay)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_an_interrupt_at_any_moment_of_the_start_leaves_no_java(
     resume: Callable[[], Driver], replay: str, nats: NatsServer
 ) -> None:
@@ -127,7 +129,7 @@ def test_an_interrupt_at_any_moment_of_the_start_leaves_no_java(
         driver.wait_alone()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_an_interrupt_while_tasks_run_leaves_no_java(
     resume: Callable[[], Driver], replay: str, nats: NatsServer
 ) -> None:
@@ -140,11 +142,13 @@ def test_an_interrupt_while_tasks_run_leaves_no_java(
     driver.wait_alone()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_killed_driver_takes_its_jvm_with_it(resume: Callable[[], Driver], nats: NatsServer) -> None:
     driver = resume()
     wait_for(driver.children)
-    assert driver.end(signal.SIGKILL) == (-signal.SIGKILL, "Starting Spark ...\n")
+    status, err = driver.end(signal.SIGKILL)
+    # Whether it said so before is a matter of the moment.
+    assert (status, {*err.splitlines()} - {"Starting Spark ..."}) == (-signal.SIGKILL, set())
     driver.wait_alone()
     driver = resume()
     with Wire(nats.url) as wire:
@@ -154,7 +158,7 @@ def test_a_killed_driver_takes_its_jvm_with_it(resume: Callable[[], Driver], nat
     driver.wait_alone()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_scripts_end_as_cleanly(start: Callable[..., Driver], replay: str, nats: NatsServer) -> None:
     with Wire(nats.url) as wire:
         hour = hours_of(wire, "EV")[-1]

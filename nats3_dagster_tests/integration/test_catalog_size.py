@@ -4,15 +4,13 @@ The measure is the rows that Postgres reads, from its own statistics: the same o
 cannot hide in it. A million chunks, tried by hand, answer as fast; a tenth of that is made in a tenth of the time.
 """
 
-import time
-
 import psycopg
 import pytest
 
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.catalog.statements import _text
 from nats3_dagster.model import Gap, ReplaySpec, SeqRange
-from nats3_dagster_tests.support.catalog import LOGS, chunk, ids, ranges, spec, state
+from nats3_dagster_tests.support.catalog import LOGS, chunk, ids, ranges, rows_read, spec, state
 
 CHUNKS = 100_000
 SEQS = 1000  # a chunk
@@ -38,9 +36,6 @@ _FILL_GAPS = """
 insert into nats3.gap (archive_id, incarnation_id, seqs, reason)
 select archive_id, incarnation_id, int8range(%(first)s + i, %(first)s + i + 1), 'deleted'
 from nats3.coverage, generate_series(0, 4999) i"""
-_ROWS_READ = """
-select (select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables where schemaname = 'nats3')
-     + (select sum(idx_tup_read) from pg_stat_user_indexes where schemaname = 'nats3')"""
 
 
 @pytest.fixture
@@ -111,19 +106,15 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
         "replay of an hour": (lambda: full.replays.begin("0" * 16, logs, ReplaySpec("logs"), (), an_hour), 4000),
         "pending chunks": (lambda: full.replay_chunks.pending("0" * 16), 2000),
     }
-    read, took = {}, {}
+    read = {}
     with psycopg.connect(postgres_url, autocommit=True) as watcher:
         before = _rows_read(full, watcher)
         for name, (call, _) in calls.items():
-            began = time.monotonic()
             call()
-            took[name] = time.monotonic() - began
             after = _rows_read(full, watcher)
             read[name], before = after - before, after
     too_many = {name: read[name] for name, (_, bound) in calls.items() if read[name] > bound}
     assert not too_many, f"rows read: {too_many}; all: {read}"
-    # A scan of the table would take longer than this only on a fast machine; a hang is found on any.
-    assert max(took.values()) < 2, took
 
 
 def test_ranges_are_looked_up_within_their_archive(postgres_url):
@@ -179,4 +170,4 @@ def _gap(first, last):
 def _rows_read(catalog, watcher):
     with catalog.session.reading() as sql:
         sql.connection.execute("select pg_stat_force_next_flush()")
-    return int(watcher.execute(_ROWS_READ).fetchone()[0])
+    return rows_read(watcher)

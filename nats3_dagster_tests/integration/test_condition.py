@@ -109,7 +109,7 @@ def test_a_server_that_is_not_there(
     with at_nats(settings, url and url.format(port=free_port())) as elsewhere:
         began = time.monotonic()
         found = conditions(elsewhere, [archive])[archive.id]
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 8  # who connects waits for longer
     assert (found.source, found.waiting) == ("unreachable", None)
     assert str(found.error).startswith(error)
 
@@ -140,7 +140,7 @@ def test_a_server_that_hangs(
     with at_nats(settings, server.url) as elsewhere:
         began = time.monotonic()
         found = conditions(elsewhere, [archive])[archive.id]
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 8  # who connects waits for longer
     assert found.source == "unreachable"
     assert "did not answer within" in str(found.error)
 

@@ -101,7 +101,7 @@ def test_a_paused_one_goes_on_when_its_pause_is_over(workspace: Workspace, wire:
     with pytest.raises(SourceError, match="Consumer mine of stream JOBS is paused until") as raised:
         run(workspace, archive)
     assert "Resume it" in str(raised.value)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     wire.api("CONSUMER.PAUSE.JOBS.mine", pause_until="0001-01-01T00:00:00Z")
     assert run(workspace, archive).messages == 50
 

@@ -107,8 +107,6 @@ def test_a_replay_without_a_target_fails_before_it_starts_anything(
         'This replay has no write_subject: nothing says where to publish. Give the run a config ("Add config" '
         'where its hours are chosen): ops: {events__replay: {config: {write_subject: "replay.>"}}}'
     )
-    stats = instance.get_run_step_stats(ran.run_id)
-    assert [(s.end_time or 0) - (s.start_time or 0) < 1 for s in stats] == [True]
 
 
 @pytest.mark.needs_nats("2.15")

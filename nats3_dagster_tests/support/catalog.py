@@ -48,3 +48,14 @@ def ranges(*pairs):
 def ids(chunks):
     """Of chunks, as a replay is begun with them."""
     return [chunk.id for chunk in chunks]
+
+
+def rows_read(connection):
+    """How many rows of the catalog Postgres has read so far, in tables and in indexes."""
+    (rows,) = connection.execute(
+        """
+        select (select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))
+                from pg_stat_user_tables where schemaname = 'nats3')
+             + (select sum(idx_tup_read) from pg_stat_user_indexes where schemaname = 'nats3')"""
+    ).fetchone()
+    return int(rows)

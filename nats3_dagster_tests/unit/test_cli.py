@@ -25,7 +25,7 @@ from nats3_dagster.cli.terminal import output, progress
 from nats3_dagster.cli.terminal.output import Format, Moment, Size
 from nats3_dagster.errors import CatalogError, OperatorError
 from nats3_dagster.model import Progress, SeqRange, parse_sequences
-from nats3_dagster.model.quantities import parse_duration, parse_size
+from nats3_dagster.model.quantities import duration_text, parse_duration, parse_size
 from nats3_dagster_tests.support.commands import Command, root_command
 
 # What takes long to import. The help of a command must do without the first, that of `nats3` without all of them.
@@ -49,6 +49,15 @@ def test_a_size(text: str, count: int) -> None:
     [("60", 60), ("60s", 60), ("5m", 300), ("1h30m", 5400), ("2d", 172_800), ("0s", 0), ("5sec", 5), ("1min", 60)],
 )
 def test_a_duration(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59, "59s"), (90, "1m30s"), (5400, "1h30m"), (144_000, "40h"), (2_592_000, "30d"), (86_401, "24h1s")],
+)
+def test_a_duration_is_shown_as_it_may_be_given(seconds: int, text: str) -> None:
+    assert duration_text(seconds) == text
     assert parse_duration(text) == seconds
 
 

@@ -188,14 +188,14 @@ def test_a_decoder_that_hangs_fails_the_run(case, module, monkeypatch):
     module("""
 import time
 def decode(subject, headers, data):
-    if data == b"2": time.sleep(5)
+    if data == b"2": time.sleep(60)
     return {}
 """)
     case.chunk(("x", b"1"), ("x", b"2"))
     begun = time.monotonic()
     with pytest.raises(OperatorError, match=r"decoder shop_decoders:decode took more than 0.3 s for message 2"):
         case.run(decode="shop_decoders:decode")
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 30
     assert case.files() == {}
 
 

@@ -10,7 +10,7 @@ from nats3_dagster.cli.exports import export_views as views
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.processes import export_hours
 from nats3_dagster.cli.reload import reload_dagster
-from nats3_dagster.cli.store.store_views import changed_text
+from nats3_dagster.cli.store.store_views import change_lines
 from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
@@ -166,8 +166,7 @@ def set_(archive: ArchiveName, name: ExportName, given: Given, output: Output = 
         done = declare.change(workspace, archive, name, wanted)
     view = ChangedExport.of(done.archive.name, done.after, done.differences).plain()
     changes = view["changes"]
-    lines = {one["field"]: changed_text(one) for one in changes}
-    show_one(output, view, {"export": f"{done.archive.name}/{name}"} | lines)
+    show_one(output, view, {"export": f"{done.archive.name}/{name}"} | change_lines(ExportSpec, changes))
     if not changes:
         note(f"Nothing was changed: export {name} has this already")
         return

@@ -10,7 +10,7 @@ from nats3_dagster.archive.declared import apply as applying
 from nats3_dagster.archive.declared.apply import Applied, Planned
 from nats3_dagster.archive.declared.entries import entry_of, read
 from nats3_dagster.cli.reload import reload_dagster
-from nats3_dagster.cli.store.store_views import changed_text, consumer_to_delete
+from nats3_dagster.cli.store.store_views import change_lines, consumer_to_delete
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, counted, show, show_one
@@ -27,6 +27,7 @@ from nats3_dagster.documents.declared import (
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.exports import apply as of_exports
 from nats3_dagster.exports.apply import AppliedExport, PlannedExport
+from nats3_dagster.model import ArchiveSpec, ExportSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -39,7 +40,8 @@ def _what(view: dict[str, Any]) -> Prose:
         return Prose(view["refused"])
     if view["action"] == "remove":
         return Prose(f"{counted(view['chunks'], 'chunk')} ({counted(view['messages'], 'message')})")
-    return Prose("; ".join(f"{change['field']}: {changed_text(change)}" for change in view["changes"]))
+    spec = ExportSpec if "/" in view["name"] else ArchiveSpec
+    return Prose("; ".join(f"{name}: {text}" for name, text in change_lines(spec, view["changes"]).items()))
 
 
 PLAN: Columns = {

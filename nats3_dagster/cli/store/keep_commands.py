@@ -8,12 +8,14 @@ import typer
 from nats3_dagster.archive.keep import retention
 from nats3_dagster.archive.read.history import LINES, MOST_LINES
 from nats3_dagster.archive.read.history import history as use_case
+from nats3_dagster.cli.store.store_views import change_lines
 from nats3_dagster.cli.terminal.options import ArchiveName, Output, parse_time_text
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, Size, show, show_one, text_of, when
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.documents.keeping import ExpiredHours, HistoryEntry
 from nats3_dagster.hours import SECOND_NS, parse_time
+from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -80,5 +82,6 @@ def _detail(entry: dict[str, Any]) -> str:
     if entry["error"]:
         return ". ".join(filter(None, (entry["error"], entry["next"])))
     if entry["what"] == "changed":
-        return ", ".join(f"{name} {text_of(old)} -> {text_of(new)}" for name, (old, new) in entry["detail"].items())
+        changes = [{"field": name, "old": old, "new": new} for name, (old, new) in entry["detail"].items()]
+        return ", ".join(f"{name} {text}" for name, text in change_lines(ArchiveSpec, changes).items())
     return ", ".join(f"{name} {text_of(value)}" for name, value in entry["detail"].items() if value is not None)

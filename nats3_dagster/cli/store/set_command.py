@@ -3,7 +3,7 @@
 from nats3_dagster.archive.lifecycle import jobs
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.cli.reload import reload_dagster
-from nats3_dagster.cli.store.store_views import changed_text
+from nats3_dagster.cli.store.store_views import change_lines
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note
@@ -28,8 +28,7 @@ def set_(name: ArchiveName, given: Given, output: Output = Format.table) -> None
         done = change(workspace, name, wanted)
         view = ChangedArchive.of_changes(jobs.aged(workspace, done.after), WORDS, done.differences).plain()
     changes = view["changes"]
-    lines = {one["field"]: changed_text(one) for one in changes}
-    show_one(output, view, {"archive": name, **lines})
+    show_one(output, view, {"archive": name, **change_lines(ArchiveSpec, changes)})
     if not changes:
         note(f"Nothing was changed: archive {name} has this already")
         return

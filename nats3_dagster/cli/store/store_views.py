@@ -1,17 +1,16 @@
 """Tables of `nats3 store`: columns and lines, made from documents (documents.archives and holdings)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nats3_dagster.cli.terminal.output import Columns, Prose, Size, text_of, when
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.archive_spec import own_durable
 from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
-from nats3_dagster.model.spec_table import Kind, settings_of
+from nats3_dagster.model.spec_table import Setting, settings_of
 
 # Hours that the table of a run has a row for each of.
 LISTED = 12
-_KINDS = {one.name: one.kind for one in settings_of(ArchiveSpec)}
 # The state of an archive where its source is not ok.
 _SOURCE_STATES = {
     "missing": "stream missing",
@@ -42,20 +41,21 @@ def consumer_to_delete(archive: str, stream: str, durable: str | None, keep: boo
     )
 
 
-def changed_text(change: dict[str, Any]) -> str:
-    """A field's old and new value."""
-    return " -> ".join(_value(change["field"], change[which]) for which in ("old", "new"))
+def change_lines(spec: type[Any], changes: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """The old and the new value of each changed setting of a spec, by the name that lists have for it."""
+    settings = {one.name: one for one in settings_of(spec)}
+    lines: dict[str, str] = {}
+    for change in changes:
+        one = settings.get(change["field"])
+        old, new = (_value(one, change[which]) for which in ("old", "new"))
+        lines[one.label if one else change["field"]] = f"{old} -> {new}"
+    return lines
 
 
-def _value(field: str, value: Any) -> str:
-    if field == "replays":
+def _value(setting: Setting | None, value: Any) -> str:
+    if setting is None:  # the replays by name
         return "; ".join(map(_preset, value)) or "none"
-    kind = _KINDS.get(field)
-    if kind is Kind.FILTERS:
-        return ", ".join(value) or "all"
-    if kind is Kind.SIZE:
-        return f"{value:,} ({text_of(Size(value))})"
-    return f"{value:,} s" if kind is Kind.DURATION else text_of(value)
+    return text_of(setting.shown(value))
 
 
 def _preset(preset: dict[str, Any]) -> str:
