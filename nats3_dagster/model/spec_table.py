@@ -190,7 +190,7 @@ class Setting:
             return self.empty or {Kind.FILTERS: ">", Kind.FILTER: ">", Kind.HOURS: "all"}.get(self.kind, "none")
         if self.kind is Kind.FLAG:
             return "yes" if value else "no"
-        if value == 0 and self.empty:
+        if self.kind.is_number and not value and self.empty:
             return self.empty
         if self.kind is Kind.SIZE:
             return size_text(value)

@@ -7,11 +7,8 @@ import pytest
 
 from nats3_dagster.cli.load import load_views
 from nats3_dagster.cli.store.store_views import run_rows
-<<<<<<< HEAD
 from nats3_dagster.documents.replays import Replay, ReplayProgress
-=======
 from nats3_dagster_tests.bench.tables import new_table, print_table
->>>>>>> 5f094394 (Show durations as given, whole names in benches, and judge rows read instead of time)
 from nats3_dagster_tests.support.terminal import on_terminal
 
 # Every list that a command shows, with long names and numbers of 16 digits.
@@ -204,7 +201,6 @@ def test_the_table_of_many_hours_is_short() -> None:
     assert whole["chunks"] == [n for n in range(48) if n != 7]
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("state", ["running", "canceled", "succeeded"])
 def test_a_replay_that_has_not_succeeded_has_published_at_least_so_many(state: str) -> None:
     """Its tasks may publish for seconds after a Ctrl-C, and what they published last is in no count."""
@@ -216,7 +212,8 @@ def test_a_replay_that_has_not_succeeded_has_published_at_least_so_many(state: s
     assert load_views.progress_lines(progress)["published"] == f"{least}870"
     assert load_views.progress_lines(progress)["messages"] == f"{least}870 of {most}60,000"
     assert load_views.lines(view)["selected"] == (0 if state == "succeeded" else None)
-=======
+
+
 def test_tables_of_measurements_cut_no_name_in_80_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,4 +228,3 @@ def test_tables_of_measurements_cut_no_name_in_80_columns(
     assert [" ".join(line.split()) for line in out.splitlines() if "1024" in line] == [
         f"{name} 1024 B 1,234,567 1234.5 0.83 0.77 12.34 1,234" for name in names
     ], out
->>>>>>> 5f094394 (Show durations as given, whole names in benches, and judge rows read instead of time)
