@@ -54,6 +54,19 @@ def test_an_object_is_created_once_and_found_again(store: Bucket) -> None:
     assert list(store.list()) == [(KEY, len(data))]
 
 
+def test_a_key_is_in_the_store_as_it_is_written(s3: StoreOptions, s3_client: Any, bucket: str) -> None:
+    """Clients have encoded keys twice, and read a `%` of theirs as the begin of a code."""
+    store, keys = (
+        Bucket(s3, bucket),
+        ["mäggi/50%/a", "a b/c+d", "q?x=1&y/a#b", "100%25/%zz", "[x]/{y}~^`|\\z", "日本/*/<'>"],
+    )
+    for key in keys:
+        assert put(store, key, key.encode())
+        assert bytes(store.get(key)) == key.encode()
+        assert [listed for listed, _ in store.list(key.partition("/")[0])] == [key]
+    assert sorted(item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket)["Contents"]) == sorted(keys)
+
+
 def test_a_bad_object_is_put_again(store: Bucket) -> None:
     put(store, KEY, b"bad")
     for data in (b"good" * 1000, b"good" * 1000, b""):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -77,6 +78,28 @@ def test_only_chunks_are_read_that_may_have_what_the_statement_asks_for(
     workspace: Workspace, archive: Archive, where: str, count: int, chunks: int
 ) -> None:
     assert asked(workspace, f"SELECT count(data) FROM logs WHERE {where}") == ([(count,)], chunks)
+
+
+def test_a_condition_is_the_same_where_it_is_pushed_down(workspace: Workspace, bucket: str) -> None:
+    """Filters that DuckDB hands to Arrow have failed for some types, and chosen other rows for others."""
+    found = made(workspace, bucket, "bytes", last=40)
+    of = {seq: b"\x00\xff%d" % seq if seq % 5 else b"" for seq in range(1, 41)}
+    store(workspace, found, 10, [replace(message(seq), data=data) for seq, data in of.items()])
+    for condition in (
+        r"data = '\x00\xFF7'::BLOB",
+        "data = ''::BLOB",
+        r"data > '\x00\xFF7'::BLOB",
+        r"data IN ('\x00\xFF7'::BLOB, ''::BLOB) AND subject <> 'logs.p1'",
+        "headers IS NULL AND subject_bytes IS NULL",
+        "time = '2026-11-21 10:00:00.007+00'",
+        "seq IN (1, 7, 301) OR seq::VARCHAR LIKE '3%'",
+        "(seq < 10 OR seq > 30) AND NOT subject = 'logs.p0'",
+    ):
+        pushed, _ = asked(workspace, f"SELECT seq FROM bytes WHERE {condition} ORDER BY seq")
+        rows = "WITH rows AS MATERIALIZED (SELECT * FROM bytes)"
+        above, _ = asked(workspace, f"{rows} SELECT seq FROM rows WHERE {condition} ORDER BY seq")
+        assert pushed == above, condition
+        assert pushed, condition
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,22 @@ def test_a_catalog_that_refuses(
         assert seqs(workspace) == numbers((1, 20))
 
 
+def test_a_commit_whose_answer_is_lost_is_known_by_the_next_sync(
+    workspace: Workspace, archive: Archive, rest: RestCatalog
+) -> None:
+    """A gateway that gives up answers 502 to a commit that was made: to make it again would add its files twice."""
+    with rest.serving():
+        tables.create(workspace, "logs", catalog=rest.uri)
+        put(workspace, archive, rows(21, 30))
+        commits, rest.losing = rest.commits, 1
+        with pytest.raises(TableError, match="CommitStateUnknownException"):
+            synced(workspace)
+        assert synced(workspace).commits == 0
+        assert rest.commits == commits + 1
+        assert seqs(workspace) == numbers((1, 30))
+        assert verify(workspace, tables.find(workspace, "logs")).faults == ()
+
+
 def test_a_catalog_that_is_down(nats3: Command, workspace: Workspace, archive: Archive, rest: RestCatalog) -> None:
     with rest.serving():
         tables.create(workspace, "logs", catalog=rest.uri)

@@ -287,6 +287,11 @@ def test_subjects_that_are_not_utf8_and_long_ones(workspace: Workspace, archive:
         for n, text in enumerate(found["subject"].to_pylist()):
             matched = table.scan(row_filter=f"subject = '{text}'").to_arrow()
             assert matched["seq"].to_pylist() == [21 + n]
+        # Bounds that were cut inside a character stop other readers.
+        of = table.schema().find_field("subject").field_id
+        bounds = table.inspect.files().select(["lower_bounds", "upper_bounds"]).to_pylist()
+        texts = [dict(file[name])[of].decode() for file in bounds for name in file if of in dict(file[name])]
+        assert len(texts) > 3
 
 
 def test_incarnations_with_the_same_sequences_are_told_apart(workspace: Workspace, archive: Archive) -> None:

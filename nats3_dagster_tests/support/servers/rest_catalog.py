@@ -36,7 +36,8 @@ _STATUS: dict[type[Exception], int] = {
 
 
 class RestCatalog:
-    """The server: `uri`, and what it shall answer instead (`refusing`)."""
+    """The server: `uri`, what it shall answer instead (`refusing`), and how many commits it makes and answers with an
+    error (`losing`)."""
 
     def __init__(self, folder: Path, **properties: str) -> None:
         self._tables = SqlCatalog("rest", uri=f"sqlite:///{folder / 'rest.db'}", **properties)
@@ -44,6 +45,7 @@ class RestCatalog:
         self.uri = f"http://127.0.0.1:{self._port}"
         self.commits = 0
         self.refusing: int | None = None
+        self.losing = 0
 
     def app(self) -> FastAPI:
         app, tables = FastAPI(), self._tables
@@ -85,6 +87,9 @@ class RestCatalog:
             body = CommitTableRequest.model_validate_json(await request.body())
             tables.commit_table(tables.load_table((namespace, name)), body.requirements, body.updates)
             self.commits += 1
+            if self.losing:
+                self.losing -= 1
+                return _error(502, "BadGateway", "the answer was lost")
             return _answer(tables.load_table((namespace, name)))
 
         @app.delete(of_table)
