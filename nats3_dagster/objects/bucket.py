@@ -6,11 +6,11 @@ Anything else is an error with the next step. Waiting is bounded: a dead endpoin
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import obstore
@@ -19,6 +19,9 @@ from obstore.store import LocalStore, S3Store
 
 from nats3_dagster.errors import ChunkError, ObjectMissing, StoreError
 from nats3_dagster.objects import faults, files
+from nats3_dagster.objects.pages import pages
+from nats3_dagster.objects.retries import Passing, again, of_obstore
+from nats3_dagster.objects.s3_puts import S3Puts
 from nats3_dagster.objects.s3_store import s3_store
 from nats3_dagster.objects.store_options import StoreOptions
 from nats3_dagster.redaction import learn
@@ -26,7 +29,9 @@ from nats3_dagster.redaction import learn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from obstore import Attributes, ObjectMeta
+    from obstore import ObjectMeta
+
+AnswerT = TypeVar("AnswerT")
 
 # How long the store may be silent after a request. An upload's silence lasts as long as the upload, for the answer
 # comes at its end: 64 MiB at 5 Mbit/s take 107 s.
@@ -71,9 +76,15 @@ class Bucket:
         view = memoryview(data).cast("B")
         # Asked first, so that a retry uploads nothing, and a store that is down or refuses access says so before an
         # upload.
-        if not self._is_there(key) and self._create(key, view):
-            self._check(key, view, sha256)
-            return True
+        if not self._is_there(key):
+            if self._create(key, view):
+                self._check(key, view, sha256)
+                return True
+            if not self._is_there(key):
+                raise StoreError(
+                    f"{self._where.place} refused to create {key} as if it were there already, and it is not",
+                    "Nothing was committed; try again",
+                )
         if self._sha256(key) != sha256:
             raise StoreError(
                 f"{key} is in the bucket {self.name!r} already, with other bytes than are to be written",
@@ -90,7 +101,7 @@ class Bucket:
                 self._require()
                 files.replace(self._root, key, view)
             else:
-                obstore.put(self._uploads, key, view, attributes=self._attributes, use_multipart=False)
+                self._puts.put(key, view, is_new=False)
         self._check(key, view, sha256)
 
     def create(self, key: str, data: bytes | memoryview) -> bool:
@@ -102,20 +113,13 @@ class Bucket:
         """The whole object. `most`: the bytes that it has at most. Raises ObjectMissing, and ChunkError for an object
         that has more: nothing of it is read."""
         with self._faults(key):
-            answer = obstore.get(self._store, key)
-            size = answer.meta["size"]
-            if most is None or size <= most:
-                return memoryview(answer.bytes())
-        raise ChunkError(
-            f"{key} in the bucket {self.name!r} has {size:,} bytes, and {most:,} at most were written there",
-            "Bring it back from a copy of the bucket",
-        )
+            return self._ask(lambda: self._read(key, most))
 
     def get_range(self, key: str, start: int, length: int) -> memoryview:
         """`length` bytes from `start` on. Raises ObjectMissing, and StoreError when the object ends before."""
         with self._faults(key):
             try:
-                data = memoryview(obstore.get_range(self._store, key, start=start, length=length))
+                data = self._ask(lambda: memoryview(obstore.get_range(self._store, key, start=start, length=length)))
             except BaseError as error:
                 if "InvalidRange" not in str(error):
                     raise
@@ -167,14 +171,14 @@ class Bucket:
         with self._faults(prefix):
             if self._root is not None:
                 self._require()
-            found = obstore.list_with_delimiter(self._store, prefix or None)  # pyright: ignore[reportUnknownMemberType]
+            found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix or None))  # pyright: ignore[reportUnknownMemberType]
             return tuple(sorted(found["common_prefixes"]))
 
     def delete(self, key: str) -> None:
         """Remove the object; one that is not there is as good as removed."""
         with self._faults(key):
             try:
-                obstore.delete(self._store, key)
+                self._ask(lambda: obstore.delete(self._store, key))
             except FileNotFoundError:
                 self._require()
 
@@ -182,13 +186,17 @@ class Bucket:
         with self._faults(prefix):
             if self._root is not None:  # a folder that is gone would look empty
                 self._require()
-            pages = iter(obstore.list(self._store, prefix or None, chunk_size=1000))  # pyright: ignore[reportUnknownMemberType]
-        while True:
-            with self._faults(prefix):
-                page = next(pages, None)
-            if page is None:
-                return
-            yield page
+            yield from pages(self._store, prefix, self._options.patience_s)
+
+    def _read(self, key: str, most: int | None) -> memoryview:
+        answer = obstore.get(self._store, key)
+        size = answer.meta["size"]
+        if most is not None and size > most:
+            raise ChunkError(
+                f"{key} in the bucket {self.name!r} has {size:,} bytes, and {most:,} at most were written there",
+                "Bring it back from a copy of the bucket",
+            )
+        return memoryview(answer.bytes())
 
     def _is_there(self, key: str) -> bool:
         with self._faults(key):
@@ -198,7 +206,7 @@ class Bucket:
                 return False
 
     def _head(self, key: str) -> ObjectInfo:
-        answer = obstore.head(self._store, key)
+        answer = self._ask(lambda: obstore.head(self._store, key))
         etag = answer["e_tag"]
         if etag is None and self._root is None:  # a web server, with a page for every address
             raise faults.not_s3(self._where)
@@ -210,8 +218,10 @@ class Bucket:
                 self._require()
                 return files.create(self._root, key, view)
             try:
-                obstore.put(self._uploads, key, view, attributes=self._attributes, mode="create", use_multipart=False)
-            except AlreadyExistsError:
+                self._puts.put(key, view, is_new=True)
+            except AlreadyExistsError as error:
+                if of_obstore(error) is not Passing.NEVER:  # it conflicts with another request, to the end
+                    raise
                 return False
             return True
 
@@ -239,8 +249,8 @@ class Bucket:
             if not self._root.is_dir():
                 raise faults.bucket_missing(self._where)
             return
-        objects = obstore.list(self._store, ".nats3-nothing")  # pyright: ignore[reportUnknownMemberType]
-        next(iter(objects), None)  # the shortest answer that a bucket which exists can give
+        # The shortest answer that a bucket which exists can give.
+        next(pages(self._store, ".nats3-nothing", self._options.patience_s), None)
 
     def _faults(self, key: str) -> AbstractContextManager[None]:
         def missing() -> StoreError:
@@ -256,9 +266,8 @@ class Bucket:
                 self._require()  # the answer to a HEAD gives no reason, that to a listing does
         return faults.explain(self._where, text)
 
-    @property
-    def _attributes(self) -> "Attributes":
-        return {"Storage-Class": self._options.storage_class} if self._options.storage_class else {}
+    def _ask(self, request: Callable[[], AnswerT]) -> AnswerT:
+        return again(request, self._options.patience_s)
 
     @cached_property
     def _store(self) -> LocalStore | S3Store:
@@ -272,5 +281,5 @@ class Bucket:
         return s3_store(self._options, self._where, _SILENCE * self._options.patience_s)
 
     @cached_property
-    def _uploads(self) -> S3Store:
-        return s3_store(self._options, self._where, _SILENCE_OF_UPLOADS)
+    def _puts(self) -> S3Puts:
+        return S3Puts(self._options, self._where, _SILENCE_OF_UPLOADS)

@@ -42,7 +42,12 @@ def create_bucket(options: StoreOptions, name: str) -> bool:
     place = (
         {} if options.region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": options.region}}
     )
-    send(options, where, Request.CREATE_BUCKET, **place)
+    try:
+        send(options, where, Request.CREATE_BUCKET, **place)
+    except StoreError as error:
+        # The answer to an earlier try of this request was lost, or another process was first.
+        if "BucketAlreadyOwnedByYou" not in error.what:
+            raise
     return True
 
 

@@ -38,9 +38,15 @@ _CODES: Final[Mapping[str, tuple[str, str | Step]]] = {
         "An object in the bucket {bucket!r} was moved to cold storage, and {place} does not read it from there",
         "Restore it in the store (s3 RestoreObject), then try again; or change the bucket's lifecycle rule",
     ),
+    "ConditionalRequestConflict": (
+        "{place} answered 409 ConditionalRequestConflict: another request for the same object is under way",
+        "Nothing was committed; try again",
+    ),
     "InvalidBucketName": ("{place} does not allow the bucket name {bucket!r}", "Use lower case letters, digits and -"),
 }
-# Those of them that are about the name.
+# Codes of a store that is asked more often than it allows.
+_LIMITS: Final = {"SlowDown", "ServiceUnavailable", "RequestLimitExceeded", "Throttling", "TooManyRequests"}
+# Those of the codes above that are about the name.
 _NAME_CODES: Final = {"BucketAlreadyExists", "InvalidBucketName"}
 # HTTP status codes where S3 gave no code that we know; a HEAD has no body at all.
 _STATUSES: Final = {
@@ -164,7 +170,9 @@ def refused(where: Place, code: str, status: int, message: str, asked: Asked = A
     if not what:
         answer = " ".join(part for part in (str(status) if status else "", code, message) if part)
         what, hint = f"{{place}} answered {answer}".replace("{place}", where.place), "Look at the store's own log"
-        if status >= 500:
+        if code in _LIMITS or status == 429:
+            hint = "It limits how often it is asked: try again later, or run fewer captures and replays at a time"
+        elif status >= 500:
             hint = "The store has a fault of its own; try again when it is well"
         return StoreError(what, hint)
     kind = BucketRefused if code in _NAME_CODES else AccessRefused if status == 403 else StoreError

@@ -4,12 +4,12 @@ Invariant: a file is replaced at once and whole: a reader sees the old file or t
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import obstore
 from obstore.exceptions import AlreadyExistsError
@@ -17,10 +17,15 @@ from obstore.store import LocalStore
 
 from nats3_dagster.errors import StoreError
 from nats3_dagster.objects import faults, files
+from nats3_dagster.objects.pages import pages
+from nats3_dagster.objects.retries import Passing, again, of_obstore
+from nats3_dagster.objects.s3_puts import S3Puts
 from nats3_dagster.objects.s3_store import s3_store
 from nats3_dagster.objects.store_options import StoreOptions
 
+AnswerT = TypeVar("AnswerT")
 _SILENCE_S: Final = 120.0
+_PATIENCE_S: Final = 10.0  # of other stores than S3
 # For Google's and Azure's stores: the identity comes from the environment of their own tools.
 _HINTS: Final = {
     "gs": "Look at the bucket and at GOOGLE_APPLICATION_CREDENTIALS",
@@ -53,7 +58,7 @@ class Outlet:
             if self._root is not None:
                 files.replace(self._root, path, memoryview(data))
             else:
-                obstore.put(self._store, self._key(path), data, use_multipart=False)
+                self._put(path, data, is_new=False)
 
     def create(self, path: str, data: bytes) -> bool:
         """Write the file where there is none. False where there is one, whatever it holds: also where the answer to an
@@ -62,8 +67,10 @@ class Outlet:
             if self._root is not None:
                 return files.create(self._root, path, memoryview(data))
             try:
-                obstore.put(self._store, self._key(path), data, mode="create", use_multipart=False)
-            except AlreadyExistsError:
+                self._put(path, data, is_new=True)
+            except AlreadyExistsError as error:
+                if of_obstore(error) is not Passing.NEVER:  # it conflicts with another request, to the end
+                    raise
                 return False
             return True
 
@@ -71,7 +78,7 @@ class Outlet:
         """The whole file; None where there is none."""
         with self._faults(path):
             try:
-                return bytes(obstore.get(self._store, self._key(path)).bytes())
+                return self._ask(lambda: bytes(obstore.get(self._store, self._key(path)).bytes()))
             except FileNotFoundError as error:
                 self._missing(error)
                 return None
@@ -80,7 +87,7 @@ class Outlet:
         """Bytes; None where there is no such file."""
         with self._faults(path):
             try:
-                return int(obstore.head(self._store, self._key(path))["size"])
+                return self._ask(lambda: int(obstore.head(self._store, self._key(path))["size"]))
             except FileNotFoundError as error:
                 self._missing(error)
                 return None
@@ -91,10 +98,10 @@ class Outlet:
             if self._root is not None:
                 files.move(self._root, source, target)
             else:
-                obstore.copy(self._store, self._key(source), self._key(target))
+                self._ask(lambda: obstore.copy(self._store, self._key(source), self._key(target)))
                 # A delete whose first answer was lost finds nothing.
                 with suppress(FileNotFoundError):
-                    obstore.delete(self._store, self._key(source))
+                    self._ask(lambda: obstore.delete(self._store, self._key(source)))
 
     def list(self, prefix: str) -> Iterator[str]:
         """The paths of the files under `prefix`, whole parts of a path."""
@@ -102,14 +109,9 @@ class Outlet:
         with self._faults(prefix):
             if self._root is not None and not self._root.is_dir():
                 return
-            pages = iter(obstore.list(self._store, self._key(prefix), chunk_size=1000))  # pyright: ignore[reportUnknownMemberType]
-        while True:
-            with self._faults(prefix):
-                page = next(pages, None)
-            if page is None:
-                return
-            for item in page:
-                yield item["path"][cut:]
+            for page in pages(self._store, self._key(prefix), self._patience_s):
+                for item in page:
+                    yield item["path"][cut:]
 
     def delete(self, path: str) -> None:
         """Remove the file; one that is not there is as good as removed."""
@@ -118,9 +120,19 @@ class Outlet:
                 files.remove(self._root, path)
                 return
             try:
-                obstore.delete(self._store, self._key(path))
+                self._ask(lambda: obstore.delete(self._store, self._key(path)))
             except FileNotFoundError as error:
                 self._missing(error)
+
+    def _put(self, path: str, data: bytes, *, is_new: bool) -> None:
+        if self._puts is not None:
+            self._puts.put(self._key(path), data, is_new=is_new)
+        else:
+            mode = "create" if is_new else "overwrite"
+            obstore.put(self._store, self._key(path), data, mode=mode, use_multipart=False)
+
+    def _ask(self, request: Callable[[], AnswerT]) -> AnswerT:
+        return again(request, self._patience_s)
 
     def _key(self, path: str) -> str:
         prefix = self._options.prefix if self._root is None else ""
@@ -146,6 +158,14 @@ class Outlet:
         name = f"{self._options.scheme}://{self._options.bucket}"
         what = f"{name} answered {status[1]}" if status else f"{name} cannot be reached"
         return StoreError(what, _HINTS.get(self._options.scheme, "Look at the folder"))
+
+    @property
+    def _patience_s(self) -> float:
+        return self._options.s3.patience_s if self._options.s3 else _PATIENCE_S
+
+    @cached_property
+    def _puts(self) -> S3Puts | None:
+        return S3Puts(self._options.s3, self._where, _SILENCE_S) if self._options.s3 else None
 
     @cached_property
     def _store(self) -> Any:

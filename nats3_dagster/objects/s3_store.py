@@ -1,6 +1,8 @@
 """The S3 store of obstore: where a bucket is, with which credentials, and how long it is waited for."""
 
+from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from obstore.store import S3Store
@@ -15,9 +17,16 @@ if TYPE_CHECKING:
 _WHOLE: Final = timedelta(seconds=600)
 
 
-def s3_store(options: StoreOptions, where: faults.Place, silence_s: float) -> S3Store:
-    """A store of the bucket `where`, which may be silent for `silence_s` after a request. Raises StoreError where the
-    AWS SDK finds no credentials."""
+def s3_store(
+    options: StoreOptions,
+    where: faults.Place,
+    silence_s: float,
+    *,
+    checksum: str = "",
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> S3Store:
+    """A store of the bucket `where`, which may be silent for `silence_s` after a request. `checksum`: of all uploads;
+    `headers`: of all requests. Raises StoreError where the AWS SDK finds no credentials."""
     config: S3Config = {"region": options.region, "disable_bulk_delete": True}
     if options.endpoint is not None:
         # Both, because obstore would let the environment's AWS_ENDPOINT_URL_S3 win over a plain `endpoint`.
@@ -27,6 +36,8 @@ def s3_store(options: StoreOptions, where: faults.Place, silence_s: float) -> S3
         config["server_side_encryption"] = options.sse
     if options.sse_kms_key_id:
         config["sse_kms_key_id"] = options.sse_kms_key_id
+    if checksum:
+        config["checksum_algorithm"] = checksum
     provider: Any = None
     if options.access_key_id and options.secret_access_key:
         config["access_key_id"] = options.access_key_id
@@ -43,6 +54,7 @@ def s3_store(options: StoreOptions, where: faults.Place, silence_s: float) -> S3
             "connect_timeout": timedelta(seconds=options.patience_s * 0.4),
             "read_timeout": timedelta(seconds=silence_s),
             "timeout": _WHOLE,
+            "default_headers": {**headers},
         },
         retry_config={
             "max_retries": 30,  # the time decides

@@ -7,12 +7,16 @@ own.
 import re
 from contextlib import closing
 from enum import Enum, unique
-from typing import Any
+from typing import Any, Final
 
 from nats3_dagster.errors import StoreError
 from nats3_dagster.objects import faults
 from nats3_dagster.objects.identity import sdk_client
+from nats3_dagster.objects.retries import Passing, again, of_code
 from nats3_dagster.objects.store_options import StoreOptions
+
+# HTTP status codes of a store that is busy or ails; 501 is none of them.
+_BUSY: Final = {429, 500, 502, 503, 504}
 
 
 @unique
@@ -61,29 +65,46 @@ def send(options: StoreOptions, where: faults.Place, request: Request, **argumen
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
-        EndpointConnectionError,
+        ConnectionError,
         HTTPClientError,
+        IncompleteReadError,
         NoCredentialsError,
         ParamValidationError,
         SSLError,
     )
     from botocore.parsers import ResponseParserError
 
+    config = Config(
+        connect_timeout=options.patience_s * 0.4,
+        read_timeout=options.patience_s * 0.6,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        s3={"addressing_style": "path"} if options.endpoint else {},
+    )
+
+    silent = (ConnectionError, HTTPClientError, IncompleteReadError)
+
+    def passing(error: Exception) -> Passing:
+        if not isinstance(error, ClientError):
+            return Passing.NEVER if isinstance(error, SSLError) else Passing.LONG
+        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in _BUSY:
+            return Passing.LONG
+        return of_code(error.response.get("Error", {}).get("Code", ""))
+
     try:
-        config = Config(
-            connect_timeout=options.patience_s * 0.4,
-            read_timeout=options.patience_s * 0.6,
-            retries={"total_max_attempts": 2, "mode": "standard"},
-            s3={"addressing_style": "path"} if options.endpoint else {},
-        )
         with closing(sdk_client(options, config)) as client:
             client.meta.events.register("before-parse.s3.*", _note_root)
-            answer = getattr(client, xform_name(request.operation))(Bucket=where.bucket, **arguments)
-            if request.root and answer["Root"] != request.root:
-                raise _answer_of_another(where, request, answer["Root"])
-            if body := answer.get("Body"):
-                answer["Body"] = body.read()
-            return answer
+            operation = getattr(client, xform_name(request.operation))
+
+            def ask() -> Any:
+                answer = operation(Bucket=where.bucket, **arguments)
+                if body := answer.get("Body"):
+                    answer["Body"] = body.read()
+                return answer
+
+            answer = again(ask, options.patience_s, kinds=(ClientError, *silent), passing=passing)
+        if request.root and answer["Root"] != request.root:
+            raise _answer_of_another(where, request, answer["Root"])
+        return answer
     except ClientError as error:
         fault = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -98,7 +119,7 @@ def send(options: StoreOptions, where: faults.Place, request: Request, **argumen
         raise faults.not_s3(where) from error
     except SSLError as error:
         raise faults.explain(where, "certificate") from error
-    except (EndpointConnectionError, HTTPClientError) as error:
+    except silent as error:
         raise faults.unreachable(where, "no answer") from error
     except BotoCoreError as error:
         raise StoreError(f"{where.place} cannot be asked: {type(error).__name__}", "Look at the S3 settings") from error

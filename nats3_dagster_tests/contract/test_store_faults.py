@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,8 +26,19 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import Process
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import ObjectMissing, StoreError
-from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, create_bucket
-from nats3_dagster_tests.support.servers.s3_proxy import Fault, Handler, S3Proxy, cut_body, store_and_lose
+from nats3_dagster.objects import (
+    Bucket,
+    Outlet,
+    OutletOptions,
+    StoreOptions,
+    bucket_exists,
+    create_bucket,
+    delete_version,
+    get_version,
+    list_versions,
+)
+from nats3_dagster.objects.retries import Passing, of_code
+from nats3_dagster_tests.support.servers.s3_proxy import Fault, Handler, S3Proxy, cut_body, refuse, store_and_lose
 
 KEY = "team/a.parquet"
 DATA = b"0123456789" * 100
@@ -152,6 +164,92 @@ def test_a_flapping_endpoint_is_asked_again(s3: StoreOptions, bucket: str) -> No
         assert put(store, KEY, DATA)
         assert store.get(KEY) == DATA
     assert len(attempts) >= 9
+
+
+def requests(options: StoreOptions, bucket: str) -> dict[str, Callable[[], Any]]:
+    """Every kind of request, each as a call of it that answers the same each time."""
+    store, outlet = Bucket(options, bucket), Outlet(OutletOptions("s3", bucket, "out", options))
+    sha256, new = hashlib.sha256(DATA).hexdigest(), lambda: uuid.uuid4().hex
+    return {
+        "put": lambda: store.put_new(new(), DATA, sha256) or True,  # False where an answer was lost
+        "put again": lambda: store.put_again("again", DATA, sha256),
+        "get": lambda: bytes(store.get(KEY)),
+        "range": lambda: bytes(store.get_range(KEY, 1, 2)),
+        "head": lambda: store.head(KEY),
+        "list": lambda: list(store.list("team")),
+        "folders": lambda: store.folders("team"),
+        "delete": lambda: store.delete(new()),
+        "outlet create": lambda: outlet.create(new(), DATA) or True,
+        "outlet put": lambda: outlet.put("again", DATA),
+        "outlet get": lambda: outlet.get("again"),
+        "outlet size": lambda: outlet.size("again"),
+        "outlet list": lambda: "out/again" in outlet.list(""),
+        "outlet move": lambda: (outlet.put("from", DATA), outlet.move("from", "to")),
+        "exists": lambda: bucket_exists(options, bucket),
+        "create bucket": lambda: create_bucket(options, f"{bucket}-{new()[:4]}"),
+        "versions": lambda: [(one.key, one.size) for one in list_versions(options, bucket, "team")],
+        "get version": lambda: get_version(options, bucket, KEY, "null"),
+        "delete version": lambda: delete_version(options, bucket, new(), "null"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("refusal", "times"),
+    [
+        ("409 ConditionalRequestConflict", 2),
+        ("400 RequestTimeout", 1),
+        ("403 RequestTimeTooSkewed", 1),
+        ("503 SlowDown", 1),
+        ("a lost answer", 1),
+    ],
+)
+def test_a_refusal_that_passes_is_not_seen(s3: StoreOptions, bucket: str, refusal: str, times: int) -> None:
+    """Whichever request it is the answer to."""
+    fault = store_and_lose if refusal == "a lost answer" else refuse(int(refusal[:3]), refusal[4:])
+    put(Bucket(s3, bucket), KEY, DATA)
+    with S3Proxy(s3.endpoint or "") as proxy:
+        for name, ask in requests(replace(s3, endpoint=proxy.endpoint, patience_s=5), bucket).items():
+            clean = ask()
+            # An answer to a HEAD has no code, so it is asked once more.
+            for commands, most in ((("GET", "PUT", "DELETE", "POST"), times), (("HEAD",), 1)):
+                proxy.break_at(fault, commands, times=most)
+                assert ask() == clean, (name, commands)
+            proxy.repair()
+
+
+@pytest.mark.parametrize(
+    ("code", "passing"),
+    [
+        ("OperationAborted", Passing.LONG),
+        ("ConditionalRequestConflict", Passing.LONG),
+        ("BadDigest", Passing.LONG),
+        ("RequestTimeTooSkewed", Passing.ONCE),
+        ("PreconditionFailed", Passing.NEVER),
+        ("AccessDenied", Passing.NEVER),
+        ("BucketAlreadyExists", Passing.NEVER),
+        ("", Passing.NEVER),
+    ],
+)
+def test_what_passes_is_known_by_its_code(code: str, passing: Passing) -> None:
+    assert of_code(code) is passing
+
+
+@pytest.mark.parametrize("refusal", ["409 ConditionalRequestConflict", "409 Odd", "400 RequestTimeout"])
+def test_a_refusal_that_stays_is_told(s3: StoreOptions, bucket: str, refusal: str) -> None:
+    """It is no news about an object: not that it is there, and not that it was lost."""
+    status, code = int(refusal[:3]), refusal[4:]
+    with through(s3, refuse(status, code), ("PUT",)) as refusing:
+        refusing = replace(refusing, patience_s=1)
+        store, outlet = Bucket(refusing, bucket), Outlet(OutletOptions("s3", bucket, "team", refusing))
+        for ask in (lambda: put(store, KEY, DATA), lambda: store.create(KEY, DATA), lambda: outlet.create("new", DATA)):
+            try:
+                assert not ask()  # an answer of the store that we do not know
+                assert code == "Odd"
+            except StoreError as error:
+                assert not isinstance(error, ObjectMissing)
+                text = str(error)
+                assert code in text or "as if it were there" in text
+                assert "try again" in text or "log" in text
 
 
 def test_an_endpoint_that_comes_back_is_waited_for(
