@@ -60,12 +60,12 @@ class Next(Enum):
     CAPTURE_OR_LIST_CHUNKS = "Capture it, or see the chunks of archive {archive}", "nats3 chunk list {archive}"
     CHANGE_FILTER = (
         "If its subjects moved, change the filter of archive {archive}",
-        "nats3 store set {archive} --subject FILTER",
+        "nats3 store set {archive} --subject",
     )
     CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
     CHECK_REBUILT = (
         "Look at keep, holds and copies of archive {archive}. If they are right, end the hold {hold}",
-        "nats3 store get {archive}, then nats3 hold delete {archive} {hold} --reason TEXT",
+        "nats3 store get {archive}, then nats3 hold delete {archive} {hold} --reason",
     )
     CHECK_SPARK = "See what Java wrote to standard error"
     CHOOSE_ARCHIVE = "Give the name of one of them"
@@ -95,7 +95,7 @@ class Next(Enum):
     CREATE_BUCKET = "Create it, or have it created with the archive"
     CREATE_BUCKET_AGAIN = "Create it again. Its chunks that no copy has are lost: verifying the archive names them"
     CREATE_BUCKET_STREAM = "Have it made like the archived bucket, or create the bucket with a client first"
-    CREATE_EXPORT = "Create an export of archive {archive} first", "nats3 export create {archive} NAME --to URL"
+    CREATE_EXPORT = "Create an export of archive {archive} first", "nats3 export create {archive}"
     CREATE_TARGET = "Create a stream that captures it first, or have the replay create it"
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
     CREATE_TABLE = "Create a table of archive {archive}", "nats3 table create {archive}"
@@ -106,9 +106,9 @@ class Next(Enum):
     )
     DELETE_HOLD = (
         "Nothing was removed. If they may go, delete the hold {hold} of archive {archive}",
-        "nats3 hold delete {archive} {hold} --reason TEXT",
+        "nats3 hold delete {archive} {hold} --reason",
     )
-    DOCTOR_BUCKET = "Try a bucket by name", "nats3 doctor --bucket NAME"
+    DOCTOR_BUCKET = "Try a bucket by name", "nats3 doctor --bucket"
     EXPORT_BEFORE_DELETION = (
         "Seal and export these hours first: export {export} of archive {archive}. Or let the replay delete what the "
         "export does not have"
@@ -166,15 +166,15 @@ class Next(Enum):
     NAME_TAKEN = "Choose another name, or see archive {archive}", "nats3 store get {archive}"
     NAME_HOURS_TO_REPAIR = (
         "Check that this is the store they were written to. If they are gone for good, name the hours to repair",
-        "nats3 chunk repair ARCHIVE --hour HOUR",
+        "nats3 chunk repair {archive} --hour",
     )
     OBJECT_GONE = (
-        "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair it",
-        "nats3 chunk repair ARCHIVE",
+        "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair archive {archive}",
+        "nats3 chunk repair {archive}",
     )
     OBJECT_DAMAGED = (
-        "The object was damaged or replaced; bring it back from a copy of the bucket, or repair it",
-        "nats3 chunk repair ARCHIVE",
+        "The object was damaged or replaced; bring it back from a copy of the bucket, or repair its archive",
+        "nats3 chunk repair",
     )
     OWN_CONSUMER = "Let the archive make a consumer of its own", "nats3 store create --mode consumer"
     COPY = "Copy what is missing, which says what is wrong there", "nats3 store copy {archive}"

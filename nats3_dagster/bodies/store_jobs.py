@@ -61,7 +61,7 @@ class CreateStoreJob(with_settings("StoreJobSettings", Body, ArchiveSpec)):
     subject: Text | None = Field(None, description="Archive only this subject (NATS filter). Default: all.")
     batch: Batch | None = None
     encoding: Encoding | None = None
-    create_bucket: bool = Field(False, description="Create the bucket if there is none.")
+    create_bucket: bool = Field(False, description="Create the bucket, and those of copies, that do not exist.")
 
     @model_validator(mode="after")
     def _given_once(self) -> Self:

@@ -13,7 +13,7 @@ WORDS = {code: code.with_command(": ") for code in Next} | {
     "--over-gaps",
     Next.CHANGE_WRITE_SUBJECT: "Choose a --write-subject without white space, empty tokens and wildcards",
     Next.CHECK_SPARK: "See Java's messages above; nats3 doctor checks Java and Spark",
-    Next.CHOOSE_ARCHIVE: "Name it with --archive NAME",
+    Next.CHOOSE_ARCHIVE: "Name it with --archive",
     Next.CHOOSE_OTHER_TARGET: "The replay would be archived again. Choose another --write-subject, or add "
     "--into-own-stream",
     Next.CLAIM_FOLDER: "Mount the store that it was written to, or name it: nats3 config show. If its objects are "
@@ -23,12 +23,12 @@ WORDS = {code: code.with_command(": ") for code in Next} | {
     Next.CREATE_BUCKET: "Create it, or add --create-bucket",
     Next.CREATE_BUCKET_AGAIN: "Create it again. The chunks in it are lost: nats3 chunk verify names them",
     Next.CREATE_BUCKET_STREAM: "Make it like the archived bucket: --like-source. Or create it with a client first",
-    Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream NAME",
+    Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream",
     Next.CREATE_TARGET_FIRST: "Create one there first: --create-stream",
     Next.EXPORT_BEFORE_DELETION: "Export them first: nats3 store seal {archive}; nats3 export run {archive} {export}. "
     "Or delete them all the same with --delete-unexported",
-    Next.GIVE_QUERY_MEMORY: "Give it more: --memory SIZE. Or ask for less: fewer columns, groups or rows to sort",
-    Next.GIVE_QUERY_SPACE: "Give it more, --temp-size SIZE, or a folder on a disk that has it: --temp-folder FOLDER",
+    Next.GIVE_QUERY_MEMORY: "Give it more: --memory. Or ask for less: fewer columns, groups or rows to sort",
+    Next.GIVE_QUERY_SPACE: "Give it more, --temp-size, or a folder on a disk that has it: --temp-folder",
     Next.LEAVE_OUT_MARKS: "Leave out the headers that say where a message comes from: --live --no-marks",
     Next.MAKE_LIVE: "Let them count again: --live",
     Next.OWN_CONSUMER: "Leave --consumer out: then the archive makes one of its own (--mode consumer)",
@@ -38,7 +38,7 @@ WORDS = {code: code.with_command(": ") for code in Next} | {
     Next.SAY_ARCHIVE: "Give --bucket and --read-stream, or --archive",
     Next.TAKE_OVER_FOLDER: "Choose another --prefix or --name. If that catalog is gone for good, take its folder "
     "over: --take-over. Its objects stay, and its messages are adopted where the stream no longer has them",
-    Next.TAKE_OVER_PLACE: "Give it another destination: nats3 export set {archive} {export} --to URL. Or, once no "
+    Next.TAKE_OVER_PLACE: "Give it another destination: nats3 export set {archive} {export} --to. Or, once no "
     "other process writes there: nats3 export claim {archive} {export}",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own: --mode consumer. It acknowledges "
     "what is in a chunk, and a work queue then deletes it",

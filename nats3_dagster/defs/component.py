@@ -68,7 +68,7 @@ class ArchiveDeclaration(
 
         def __init__(self, **settings: Any) -> None: ...
 
-    create_bucket: Annotated[bool, doc("Make the bucket with the archive if there is none.", {"type": "boolean"})] = (
+    create_bucket: Annotated[bool, doc("Create buckets that do not exist with the archive.", {"type": "boolean"})] = (
         False
     )
     exports: Annotated[

@@ -44,8 +44,8 @@ WORDS = {code: code.with_command(", in a shell: ") for code in Next} | {
     Next.CREATE_BUCKET_AGAIN: "Create it again. Chunks that it held are lost; the check chunks_intact names them",
     Next.CREATE_BUCKET_STREAM: "Set like_source: true to make it like the archived bucket, or create the bucket with "
     "a client first",
-    Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream: NAME",
-    Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream: NAME",
+    Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream",
+    Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream",
     Next.EXPORT_BEFORE_DELETION: "Materialize these hours of {archive}/{export} first, or let the replay delete them "
     "all the same with delete_unexported",
     Next.LEAVE_OUT_MARKS: "Set live: true and marks: false, to leave out the headers that say where a message comes "

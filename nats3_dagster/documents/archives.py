@@ -1,6 +1,6 @@
 """Archives: an archive is a store job to clients of the HTTP API, and has one document for both."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field
@@ -9,7 +9,7 @@ from nats3_dagster.archive.lifecycle.change import Difference as ChangedField
 from nats3_dagster.archive.lifecycle.jobs import JobStatus, StoreJob
 from nats3_dagster.archive.lifecycle.remove import Deleted
 from nats3_dagster.archive.source.condition import SourceState
-from nats3_dagster.archive.stored.removal import OrphanObject, Swept
+from nats3_dagster.archive.stored.removal import Swept, SweptOrphans
 from nats3_dagster.documents.base import Document, Words, ratio, stamp, time_of, with_settings
 from nats3_dagster.documents.changes import Difference
 from nats3_dagster.model import Archive as Stored
@@ -170,6 +170,14 @@ class Orphan(Document):
     kept: str | None = Field(description="Why it stays; null where it was removed, or would be.")
 
 
+class UnseenPart(Document):
+    """A part of an archive that the sweep of orphans could not look at."""
+
+    archive: str
+    part: str
+    problem: str
+
+
 class SweptObjects(Document):
     """Objects of deleted chunks that were removed after the time of grace."""
 
@@ -179,6 +187,7 @@ class SweptObjects(Document):
     rows_forgotten: int = Field(description="Rows of the catalog that nothing has needed for history_keep.")
     dry_run: bool = Field(description="True if nothing was removed: these objects would be.")
     orphans: list[Orphan] | None = Field(description="Null unless they were asked for.")
+    unseen: list[UnseenPart] = Field(description="What could not be looked at for orphans.")
 
     @classmethod
     def of(
@@ -186,11 +195,16 @@ class SweptObjects(Document):
         swept: Swept,
         delete_grace_s: int,
         rows_forgotten: int,
-        orphans: Sequence[OrphanObject] | None,
+        found: SweptOrphans | None,
+        words: Words,
         *,
         dry_run: bool,
     ) -> Self:
-        named = None if orphans is None else [Orphan.by_name(one, kept=one.kept or None) for one in orphans]
+        named = None if found is None else [Orphan.by_name(one, kept=one.kept or None) for one in found.orphans]
+        unseen = [
+            UnseenPart(archive=one.archive, part=one.part, problem=one.problem.text_in(words))
+            for one in (found.unseen if found else ())
+        ]
         return cls(
             objects=swept.objects,
             bytes=swept.bytes,
@@ -198,6 +212,7 @@ class SweptObjects(Document):
             rows_forgotten=rows_forgotten,
             dry_run=dry_run,
             orphans=named,
+            unseen=unseen,
         )
 
 

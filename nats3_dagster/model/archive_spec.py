@@ -29,6 +29,7 @@ _BUCKET = Pattern(
     r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", "a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"
 )
 _COPY = replace(_BUCKET, noun="a bucket name for copies")
+_FOLDER = re.compile(r"(?:.*/)?archive=([A-Za-z0-9_]+)(?=/)")
 # Why the place of an archive cannot change.
 _PLACE = "its chunks are there, and its objects are looked for there"
 
@@ -280,3 +281,9 @@ class Declaration:
 def archive_prefix(prefix: str, archive: str) -> str:
     """The folder in which all objects of an archive lie; no slash at the end."""
     return f"{prefix}/archive={archive}" if prefix else f"archive={archive}"
+
+
+def archive_folder(key: str) -> tuple[str, str] | None:
+    """The folder of an archive in which the object lies, and the archive's name; None for an object elsewhere."""
+    match = _FOLDER.match(key)
+    return (match[0], match[1]) if match else None

@@ -15,6 +15,7 @@ from typing import Final
 from obstore.exceptions import BaseError
 
 from nats3_dagster.errors import AccessRefused, BucketRefused, NotOffered, ObjectMissing, StoreError
+from nats3_dagster.model.archive_spec import archive_folder
 from nats3_dagster.redaction import redacted
 from nats3_dagster.steps import Next, Step
 
@@ -24,7 +25,10 @@ _NOT_S3 = "Set AWS_ENDPOINT_URL_S3 to the address of the S3 API (not of a web co
 _ROOM: Final = "Make room, then try again; what was captured before is safe"
 # S3's error codes, as what and hint.
 _CODES: Final[Mapping[str, tuple[str, str | Step]]] = {
-    "NoSuchBucket": ("The bucket {bucket!r} does not exist in {place}", Next.CREATE_BUCKET()),
+    "NoSuchBucket": (
+        "The bucket {bucket!r} does not exist in {place}",
+        "Create it there, or name the store that has it",
+    ),
     "SignatureDoesNotMatch": ("{place} refuses the S3 credentials", _KEYS),
     "InvalidAccessKeyId": ("{place} does not know the S3 access key", _KEYS),
     "NoCredentials": ("The AWS SDK finds no S3 credentials for {place}", f"{_KEYS}, or log in again"),
@@ -187,7 +191,6 @@ def system_fault(where: Place, error: OSError) -> StoreError:
 
 
 def object_missing(where: Place, key: str) -> ObjectMissing:
-    return ObjectMissing(
-        f"{key} is not in the bucket {where.bucket!r} of {where.place}",
-        Next.OBJECT_GONE(),
-    )
+    folder = archive_folder(key)
+    step = Next.OBJECT_GONE(archive=folder[1]) if folder else "It was deleted or moved outside nats3; bring it back"
+    return ObjectMissing(f"{key} is not in the bucket {where.bucket!r} of {where.place}", step)

@@ -129,7 +129,7 @@ def test_a_stream_that_cannot_be_created_is_refused_by_a_dry_run_as_by_the_real_
 def test_two_archives_of_one_stream_in_one_bucket(nats3: Command, wire: Wire, bucket: str) -> None:
     nats3.ok("store", "create", "--name", "only_a", "--stream", "EV", "--bucket", bucket, "--subject", "ev.a")
     said = nats3.refused("load", "create", "--bucket", bucket, "--read-stream", "EV", *TO_BACK)
-    assert said == f"2 Error: Bucket {bucket} has 2 archives of stream EV: ev, only_a. Name it with --archive NAME"
+    assert said == f"2 Error: Bucket {bucket} has 2 archives of stream EV: ev, only_a. Name it with --archive"
     nats3.ok("load", "create", "--bucket", bucket, "--read-stream", "EV", "--archive", "ev", *TO_BACK)
     assert back(wire) == ALL
 

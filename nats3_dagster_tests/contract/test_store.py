@@ -18,7 +18,6 @@ from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import ChunkError, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.objects import Bucket, ObjectInfo, StoreOptions, bucket_exists, create_bucket
 from nats3_dagster.settings import Settings
-from nats3_dagster.steps import Next
 
 KEY = "team/archive=logs/date=2026-11-15/hour=07/a.parquet"
 MakeOptions = Callable[[], StoreOptions]
@@ -162,7 +161,7 @@ def test_a_bucket_that_is_missing_is_named_with_what_to_do(options: StoreOptions
         with pytest.raises(StoreError, match="bucket 'no-such-bucket' does not exist") as caught:
             ask()
         assert not isinstance(caught.value, ObjectMissing)
-        assert caught.value.hint == Next.CREATE_BUCKET()
+        assert caught.value.hint == "Create it there, or name the store that has it"
     assert not bucket_exists(options, "no-such-bucket")
 
 

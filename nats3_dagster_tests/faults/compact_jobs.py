@@ -52,7 +52,7 @@ def sweep() -> int:
 def sweep_orphans() -> int:
     """Remove the objects that no chunk has and no archive needs, however new they are; how many."""
     with Workspace(Settings.load()) as workspace:
-        return len([one for one in orphan_sweep.sweep_each(workspace, -5, dry_run=False) if not one.kept])
+        return len([one for one in orphan_sweep.sweep_each(workspace, -5, dry_run=False).orphans if not one.kept])
 
 
 def clean() -> int:

@@ -50,6 +50,7 @@ from nats3_dagster_tests.support.small_chunks import (
     swept,
 )
 from nats3_dagster_tests.support.stored import made, store
+from nats3_dagster_tests.support.wire import Wire
 
 
 def objects(workspace: Workspace, bucket: str) -> dict[str, bytes]:
@@ -62,6 +63,14 @@ def lag(workspace: Workspace, archive: Archive, bucket: str) -> tuple[int, int]:
     return (found.objects, found.removals) if found else (0, 0)
 
 
+def copied_to_what_is_away(workspace: Workspace, other: str) -> Archive:
+    """The archive with a copy whose bucket is gone again."""
+    archive = change(workspace, "logs", {"copies": (other,)}, create_bucket=True).after
+    assert workspace.settings.store.folder
+    (workspace.settings.store.folder / other).rmdir()
+    return archive
+
+
 def test_a_copy_has_each_object_before_its_hour_is_sealed(workspace: Workspace, bucket: str) -> None:
     other = f"copy-{uuid.uuid4().hex[:12]}"
     archive = made(workspace, bucket, "logs")
@@ -71,7 +80,7 @@ def test_a_copy_has_each_object_before_its_hour_is_sealed(workspace: Workspace, 
 
     # An archive that has chunks gets a copy: what exists is missing there. The bucket is away: captures go on, no
     # hour is sealed, and the error says how many objects wait.
-    archive = change(workspace, "logs", {"copies": (other,)}).after
+    archive = copied_to_what_is_away(workspace, other)
     assert lag(workspace, archive, other) == (3, 0)
     store(workspace, archive, 7, messages(11, 15))
     with pytest.raises(StoreError, match=f"copy of archive logs in the bucket '{other}' is missing 4 objects"):
@@ -103,6 +112,33 @@ def test_a_copy_has_each_object_before_its_hour_is_sealed(workspace: Workspace, 
     assert lag(workspace, archive, other) == (0, 0)
 
 
+def test_the_bucket_of_a_copy_is_there_or_made_at_once(
+    workspace: Workspace, wire: Wire, bucket: str, tmp_path: Path, nats3: Command
+) -> None:
+    """Else nothing is sealed, and nobody who created the archive looks at that hour."""
+    wire.create_stream("EV", "ev.>")
+    first, second, third = (f"copy-{uuid.uuid4().hex[:12]}" for _ in range(3))
+    given = ("--name", "logs", "--stream", "EV", "--bucket", bucket, "--copy", first)
+    ran = nats3("store", "create", *given)
+    assert (ran.status, ran.err.count(f"bucket of a copy '{first}' does not exist")) == (2, 1), ran
+    assert "--create-bucket" in ran.err
+    assert (workspace.catalog.archives.all(), bucket_exists(workspace.settings.store, first)) == ((), False)
+    assert nats3("store", "create", *given, "--create-bucket").status == 0
+
+    for more in ((), ("--create-bucket",)):
+        ran = nats3("store", "set", "logs", "--copy", first, "--copy", second, *more)
+        assert ran.status == (0 if more else 2), ran
+        assert bucket_exists(workspace.settings.store, second) == bool(more)
+        assert len(workspace.catalog.archives.get("logs").spec.copies) == (2 if more else 1)
+
+    declared = f"archives:\n  - {{name: logs, stream: EV, bucket: {bucket}, copies: [{third}]"
+    for more in ("", ", create_bucket: true"):
+        (tmp_path / "archives.yaml").write_text(f"{declared}{more}}}\n")
+        ran = nats3("store", "apply", "-f", str(tmp_path / "archives.yaml"), "--yes")
+        assert ran.status == (0 if more else 2), ran
+        assert bucket_exists(workspace.settings.store, third) == bool(more)
+
+
 def test_what_is_missing_is_shown_and_copied_bit_by_bit(
     workspace: Workspace, bucket: str, nats3: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +146,7 @@ def test_what_is_missing_is_shown_and_copied_bit_by_bit(
     archive = made(workspace, bucket, "logs")
     folder.claim(workspace, archive)
     small(workspace, archive, 2)
-    archive = change(workspace, "logs", {"copies": (other,)}).after
+    archive = copied_to_what_is_away(workspace, other)
     assert "copies miss" not in str([one.what for one in store_health.check_folders(workspace)])
     monkeypatch.setattr(store_health, "COPY_LATE_S", -1)
     assert f"its copies miss 3 objects in {other}" in str([one.what for one in store_health.check_folders(workspace)])

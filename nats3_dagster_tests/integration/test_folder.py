@@ -16,7 +16,7 @@ from nats3_dagster.archive.stored import folder, removal
 from nats3_dagster.catalog import migrate
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3.server import S3Server
-from nats3_dagster.errors import Conflict, Nats3Error, StoreError
+from nats3_dagster.errors import Conflict, Nats3Error, ObjectMissing, StoreError
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.pipeline import capture_run
@@ -25,7 +25,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.captures import take
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.runs import hours_of
-from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
+from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy, refuse
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.s3
@@ -216,6 +216,34 @@ def test_an_archive_whose_creation_ended_before_its_claim(workspace: Workspace, 
     owner, settings = sorted(key for key, _ in workspace.bucket(bucket).list())
     assert owner == OWNER
     assert "/_settings-" in settings
+
+
+@pytest.mark.parametrize("refusal", [(409, "Odd"), (403, "AccessDenied")])
+def test_an_archive_is_not_there_where_its_owner_object_cannot_be_written(
+    workspace: Workspace,
+    wire: Wire,
+    bucket: str,
+    s3_server: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: tuple[int, str],
+) -> None:
+    """A second `store create` said that there is one already. Nothing says that an object was lost that never was."""
+    publish(wire, 10)
+    with S3Proxy(s3_server.endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+        with Workspace(Settings.load()) as refused:
+            proxy.break_at(refuse(*refusal), ("PUT",))
+            with pytest.raises(StoreError) as caught:
+                create(refused, spec(bucket))
+            assert not isinstance(caught.value, ObjectMissing)
+            assert "repair" not in str(caught.value)
+            assert workspace.catalog.archives.all() == ()
+            proxy.repair()
+            archive = create(refused, spec(bucket))
+            # What passes is not even seen, in a capture and a seal.
+            proxy.break_at(refuse(409, "ConditionalRequestConflict"), ("PUT",), times=2)
+            take(refused, archive, wire)
+            assert len(objects(workspace, bucket)) == 1
 
 
 def test_no_archive_is_created_while_its_folder_is_released(

@@ -172,9 +172,9 @@ def test_the_catalog_before_neither_writes_nor_removes_any_longer_and_a_killed_r
     # The folder has the settings of its owner. Those of rebuilds that were killed are orphans, as is what was retired.
     assert folder.inspect(other, again)
     # What was retired stays until a person has looked at the holds that were found.
-    assert "the hold rebuilt keeps it" in [one.kept for one in sweep_each(other, -60, dry_run=True)]
+    assert "the hold rebuilt keeps it" in [one.kept for one in sweep_each(other, -60, dry_run=True).orphans]
     other.catalog.holds.release(again, REBUILT, "looked at")
-    orphans = sweep_each(other, -60, dry_run=False)
+    orphans = sweep_each(other, -60, dry_run=False).orphans
     assert [one.kept for one in orphans] == [""] * len(orphans)
     assert (len(orphans), sum(one.key.endswith(".parquet") for one in orphans)) == (2, 1)
     assert [key for key in keys(workspace, bucket) if "_settings-" in key] == [

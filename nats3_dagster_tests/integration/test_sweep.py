@@ -15,15 +15,16 @@ from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import Swept, sweep, sweepable
+from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import Conflict, StoreError
 from nats3_dagster.model import Archive, ChunkMeta
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR, chunk, spec, state
-from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.commands import Command, Ran
 from nats3_dagster_tests.support.recovery import HOURS, new_archive, put
-from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
+from nats3_dagster_tests.support.servers.s3_proxy import Fault, Handler, S3Proxy, refuse
 from nats3_dagster_tests.support.waiting import eventually
 
 BODY = b"x" * 10
@@ -187,8 +188,18 @@ def test_a_bucket_that_fails_does_not_stop_the_others(
     assert sweepable(workspace).objects == 1
 
 
+def only_uploads(fault: Fault) -> Fault:
+    """The fault for a list of uploads; other requests are forwarded."""
+    return lambda request: fault(request) if "uploads" in request.path else request.reply(*request.forward())
+
+
 def test_an_orphan_goes_once_it_is_old_and_the_archive_does_not_need_it(
-    workspace: Workspace, bucket: str, s3_client: Any, nats3: Command
+    workspace: Workspace,
+    bucket: str,
+    s3_client: Any,
+    s3_server: S3Server,
+    nats3: Command,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     archive = new_archive(workspace, bucket)
     live = put(workspace, archive, HOURS[0], (1, 10))
@@ -226,6 +237,29 @@ def test_an_orphan_goes_once_it_is_old_and_the_archive_does_not_need_it(
     left = {item["Key"] for item in s3_client.list_objects_v2(Bucket=bucket)["Contents"]}
     assert left == before - {needless.key}
     assert uploads() == []
+
+    def swept_of(key: str) -> Ran | None:
+        ran = nats3.ok("store", "sweep", "--orphans", "--older-than", "0s", "-o", "json")
+        return ran if {one["key"]: one["kept"] for one in ran.json["orphans"]}.get(key, "") is None else None
+
+    # A store that does not show its uploads stops nothing, and is named: these credentials may not, or it never does.
+    for refusal, named in (
+        ((403, "AccessDenied"), "s3:ListBucketMultipartUploads"),
+        ((501, "NotImplemented"), "does not know"),
+    ):
+        needless = put(workspace, archive, HOURS[0], (1, 5 + refusal[0] // 500))
+        with S3Proxy(s3_server.endpoint) as proxy:
+            monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+            proxy.break_at(only_uploads(refuse(*refusal)), ("GET",))
+            ran = eventually(lambda key=needless.key: swept_of(key), "a needless object that is old")
+            assert [(one["archive"], one["part"]) for one in ran.json["unseen"]] == [
+                ("logs", "uploads that did not end")
+            ]
+            assert named in ran.json["unseen"][0]["problem"]
+            assert ran.json["unseen"][0]["problem"] in ran.err
+            # Another archive is looked at, whatever is wrong with this one.
+            proxy.break_at(refuse(403, "AccessDenied"), ("GET",))
+            assert nats3("store", "sweep", "--orphans").status == 1
     # A capture that had put it and comes to its commit is refused, and captures again.
     with pytest.raises(Conflict, match="was removed from the store while this ran"):
         workspace.catalog.chunks.commit(archive, [needless], begun=archive.created_at)

@@ -28,6 +28,15 @@ def test_a_face_words_every_step_with_the_values_it_has(words: dict[Next, str]) 
         assert _names(text) <= _values_given(code), code
 
 
+@pytest.mark.parametrize("words", [cli.WORDS, dagster.WORDS, api.WORDS])
+def test_no_step_has_a_placeholder(words: dict[Next, str]) -> None:
+    """A command is given with the names that are known, and without a word in the place of a value."""
+    # Names of settings and of HTTP's methods are words of their own.
+    plain = re.compile(r"\b(?:[A-Z0-9]+_[A-Z0-9_]+|NATS|UTF|SQL|HTTP|POST|GET|DELETE|PUT|UI)\b")
+    found = {code.name: re.findall(r"\b[A-Z]{2,}\b", plain.sub("", text)) for code, text in words.items()}
+    assert {name: placeholders for name, placeholders in found.items() if placeholders} == {}
+
+
 def test_a_step_goes_through_json_and_is_worded_afterwards() -> None:
     error = from_json(StoreError("It is gone", Next.LIST_CHUNKS(archive="logs")).to_json())
     assert type(error) is StoreError

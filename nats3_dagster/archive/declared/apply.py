@@ -119,7 +119,8 @@ def _checked(workspace: Workspace, one: Planned) -> Planned:
         if one.action == "create" and one.declared:
             create.check(workspace, one.declared.spec, create_bucket=one.declared.create_bucket)
         if one.action == "change" and one.archive and not one.refusal:
-            change.check(workspace, one.archive, one.differences)
+            create_bucket = bool(one.declared and one.declared.create_bucket)
+            change.check(workspace, one.archive, one.differences, create_bucket=create_bucket)
         if one.action == "remove" and one.archive:
             remove.check(workspace, one.archive.spec)
     except (OperatorError, Conflict) as error:
@@ -133,7 +134,7 @@ def _checked(workspace: Workspace, one: Planned) -> Planned:
 
 def _done(workspace: Workspace, one: Planned) -> Applied:
     if one.declared and one.archive:
-        change.make(workspace, one.archive, one.differences)
+        change.make(workspace, one.archive, one.differences, create_bucket=one.declared.create_bucket)
         return Applied(one, done=True)
     if one.declared:
         made = create.create(

@@ -37,7 +37,7 @@ class Declared:
     # The file and the line: `archives.yaml:12`.
     place: str
     paused: bool | None = field(default=None, metadata=setting(Kind.FLAG, "Stop its sensors. Without it unchanged."))
-    create_bucket: bool = field(default=False, metadata=setting(Kind.FLAG, "Create the bucket if there is none."))
+    create_bucket: bool = field(default=False, metadata=setting(Kind.FLAG, "Create buckets that do not exist."))
     # Of a store job of nats-s3-connector: its name as it was given; the archive's name is made from it. None: `spec`
     # has the name of the archive.
     job_name: str | None = None

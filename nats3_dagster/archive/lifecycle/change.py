@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nats3_dagster import objects
 from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.source.durables import check_durable
 from nats3_dagster.archive.source.requirements import check_source
 from nats3_dagster.archive.stored import kept_settings
+from nats3_dagster.archive.stored.buckets import missing_buckets
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter
@@ -53,21 +55,26 @@ class Changed:
     differences: tuple[Difference, ...]
 
 
-def change(workspace: Workspace, name: str, wanted: Mapping[str, Any]) -> Changed:
+def change(workspace: Workspace, name: str, wanted: Mapping[str, Any], *, create_bucket: bool = False) -> Changed:
     """Give the archive other values of these fields: all of them, or none. A value that it has already is no change.
+    With `create_bucket` missing buckets of copies are made.
 
     Raises OperatorError when there is no such archive, a field may not change or a value is invalid; Conflict when
     another process changed one of these fields, or deleted the archive, meanwhile."""
     archive = workspace.catalog.archives.get(name)
     found = differences(archive, wanted)
-    return Changed(archive, make(workspace, archive, found), found)
+    return Changed(archive, make(workspace, archive, found, create_bucket=create_bucket), found)
 
 
-def make(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) -> Archive:
+def make(
+    workspace: Workspace, archive: Archive, found: tuple[Difference, ...], *, create_bucket: bool = False
+) -> Archive:
     """The archive with these differences made. Raises as `change` does."""
-    check(workspace, archive, found)
+    missing = check(workspace, archive, found, create_bucket=create_bucket)
     if not found:
         return archive
+    for name in missing:
+        objects.create_bucket(workspace.settings.store, name)
     values = {one.field: one.new for one in found}
     changed = workspace.catalog.archives.change(
         archive,
@@ -82,8 +89,10 @@ def make(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) 
     return changed
 
 
-def check(workspace: Workspace, archive: Archive, found: tuple[Difference, ...]) -> None:
-    """Raises OperatorError unless these differences may be made."""
+def check(
+    workspace: Workspace, archive: Archive, found: tuple[Difference, ...], *, create_bucket: bool = False
+) -> tuple[str, ...]:
+    """The buckets of copies that are to be made. Raises OperatorError unless these differences may be made."""
     for one in found:
         if one.refusal:
             raise one.refusal
@@ -94,6 +103,8 @@ def check(workspace: Workspace, archive: Archive, found: tuple[Difference, ...])
         check_source(workspace, spec)
         # What is captured by the new subjects must be of the stream that the old ones end in.
         accept_source(workspace, archive)
+    new = [name for name in spec.copies if name not in archive.spec.copies]
+    return missing_buckets(workspace, spec, new, create_bucket=create_bucket)
 
 
 def _ended_filters(workspace: Workspace, archive: Archive) -> tuple[FormerFilter, ...]:

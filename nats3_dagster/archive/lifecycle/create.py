@@ -1,6 +1,7 @@
 """Creating an archive. Everything about it is checked before anything of it is written."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,11 @@ from nats3_dagster.archive.source.absence import early_removal
 from nats3_dagster.archive.source.durables import check_new_durable, drop, open_durable
 from nats3_dagster.archive.source.requirements import check_source
 from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.buckets import missing_buckets
 from nats3_dagster.archive.stored.folder import PATIENCE_S
-from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, ReplayPreset, StreamState
-from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
@@ -31,20 +32,23 @@ def create(
 ) -> Archive:
     """The new archive, with its pause and its replays by name; it begins with the oldest message that the stream has
     now, or that its durable has not yet delivered. With `job_name`, whose `archive_name` the spec has, its own name
-    gets a number where another job had that name first. With `create_bucket` a missing bucket is made, with `take_over`
+    gets a number where another job had that name first. With `create_bucket` missing buckets are made, with `take_over`
     a folder is taken that an archive of another catalog owns.
 
     Raises Conflict when the name is taken, or the folder has another owner; OperatorError for a stream that cannot be
     archived so, or a missing bucket."""
     with naming(workspace, spec, job_name, PATIENCE_S) as named:
-        state, has_bucket = _check(workspace, named, create_bucket, take_over)
-        if not has_bucket:
-            objects.create_bucket(workspace.settings.store, named.bucket)
+        state, missing = _check(workspace, named, create_bucket, take_over)
+        for name in missing:
+            objects.create_bucket(workspace.settings.store, name)
         archive = _create(workspace, named, state, job_name=job_name, paused=paused, presets=presets)
         try:
             folder.claim(workspace, archive, take_over=take_over)
-        except Conflict:  # another catalog was first
-            remove.delete(workspace, archive.name)
+        except BaseException:
+            # Another catalog was first, or the store refused: the name is free for the next try. Where the catalog does
+            # not answer either, the archive stays, and its first capture claims the folder.
+            with suppress(Nats3Error):
+                remove.delete(workspace, archive.name)
             raise
         return archive
 
@@ -74,19 +78,15 @@ def check(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = Fals
         check_new_durable(workspace, spec, state)
 
 
-def _check(workspace: Workspace, spec: ArchiveSpec, create_bucket: bool, take_over: bool) -> tuple[StreamState, bool]:
-    """The stream of a new archive, and whether its bucket is there."""
-    store = workspace.settings.store
-    state, has_bucket = check_source(workspace, spec), objects.bucket_exists(store, spec.bucket)
-    if not has_bucket and not create_bucket:
-        raise OperatorError(
-            f"The bucket {spec.bucket!r} does not exist in {store.of(spec.bucket).place}",
-            Next.CREATE_BUCKET(),
-            field="bucket",
-        )
-    if has_bucket and not take_over:
+def _check(
+    workspace: Workspace, spec: ArchiveSpec, create_bucket: bool, take_over: bool
+) -> tuple[StreamState, tuple[str, ...]]:
+    """The stream of a new archive, and those of its buckets that are to be made."""
+    state = check_source(workspace, spec)
+    missing = missing_buckets(workspace, spec, spec.buckets, create_bucket=create_bucket)
+    if spec.bucket not in missing and not take_over:
         folder.check_free(workspace, spec)
-    return state, has_bucket
+    return state, missing
 
 
 def warning(workspace: Workspace, archive: Archive) -> str:

@@ -83,7 +83,7 @@ def plan_repair(workspace: Workspace, archive: Archive, bad: Sequence[Verified],
         place = workspace.settings.store.of(archive.spec.bucket).place
         raise OperatorError(
             f"None of the {missing} objects of archive {archive.name} is in {place}",
-            Next.NAME_HOURS_TO_REPAIR(),
+            Next.NAME_HOURS_TO_REPAIR(archive=archive.name),
         )
     chunks = [verified.chunk for verified in bad]
     as_written = tuple(c for c in chunks if _is_as_written(workspace, c.meta))

@@ -5,16 +5,23 @@ there, or was retired. What has a message that the archive misses, or contradict
 catalog's, stays and is named.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.proof.manifests import stray_manifests
 from nats3_dagster.archive.proof.unlisted import Unlisted, examine, unlisted_orphans
 from nats3_dagster.archive.stored import folder, kept_settings
-from nats3_dagster.archive.stored.removal import OrphanObject, remove_objects
+from nats3_dagster.archive.stored.removal import (
+    FOLDER,
+    UPLOADS,
+    OrphanObject,
+    SweptOrphans,
+    Unseen,
+    remove_objects,
+)
 from nats3_dagster.chunks.naming import parse_key
-from nats3_dagster.errors import ObjectMissing
+from nats3_dagster.errors import Conflict, ObjectMissing, OperatorError, SourceError, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive
 from nats3_dagster.model.archive_spec import archive_prefix
@@ -45,33 +52,37 @@ def find_orphans(workspace: Workspace, archive: Archive, before: datetime) -> It
         if kept_settings.is_settings(key) and key != own:
             yield OrphanObject(spec.name, key, size)
 
-    store = workspace.settings.store
-    for key, upload_id in unended_uploads(store, spec.bucket, f"{path}/", before):
-        yield OrphanObject(spec.name, key, 0, upload_id=upload_id)
 
-
-def sweep_orphans(workspace: Workspace, archive: Archive, orphans: Sequence[OrphanObject]) -> int:
-    """Remove those of the orphans that may be; how many. Raises StoreError."""
-    store, bucket_name = workspace.settings.store, archive.spec.bucket
-    fault_point("orphans.found")
-    uploads = [one for one in orphans if one.upload_id]
-    for one in uploads:
-        abort_upload(store, bucket_name, one.key, one.upload_id)
-    keys = [one.key for one in orphans if not one.kept and not one.upload_id]
-    return remove_objects(workspace, bucket_name, keys) + len(uploads)
-
-
-def sweep_each(workspace: Workspace, older_than_s: int, *, dry_run: bool) -> list[OrphanObject]:
+def sweep_each(workspace: Workspace, older_than_s: int, *, dry_run: bool) -> SweptOrphans:
     """The orphans of all archives that own their folder, put this long ago, each with why it stays; unless `dry_run`
-    the others are removed. Raises StoreError, SourceError."""
+    the others are removed. An archive that fails does not stop the others. Raises CatalogError."""
     before = workspace.catalog.now() - timedelta(seconds=older_than_s)
-    found: list[OrphanObject] = []
+    swept = SweptOrphans()
     for archive in workspace.catalog.archives.all():
-        own = list(find_orphans(workspace, archive, before))
-        if not dry_run:
-            sweep_orphans(workspace, archive, own)
-        found += own
-    return found
+        try:
+            own = list(find_orphans(workspace, archive, before))
+            if not dry_run:
+                fault_point("orphans.found")
+                remove_objects(workspace, archive.spec.bucket, [one.key for one in own if not one.kept])
+            swept.orphans.extend(own)
+        except (StoreError, SourceError, OperatorError, Conflict) as error:
+            swept.unseen.append(Unseen(archive.name, FOLDER, error))
+            continue
+        try:
+            swept.orphans.extend(_sweep_uploads(workspace, archive, before, dry_run=dry_run))
+        except StoreError as error:
+            swept.unseen.append(Unseen(archive.name, UPLOADS, error))
+    return swept
+
+
+def _sweep_uploads(workspace: Workspace, archive: Archive, before: datetime, *, dry_run: bool) -> list[OrphanObject]:
+    """The uploads of other programs that did not end, which are ended: nats3 itself uploads objects whole. Raises
+    StoreError where the store does not show or end them."""
+    spec, store = archive.spec, workspace.settings.store
+    found = unended_uploads(store, spec.bucket, f"{archive_prefix(spec.prefix, spec.name)}/", before)
+    for key, upload_id in found if not dry_run else ():
+        abort_upload(store, spec.bucket, key, upload_id)
+    return [OrphanObject(spec.name, key, 0) for key, _ in found]
 
 
 def _reason(workspace: Workspace, archive: Archive, orphans: Orphans, item: Unlisted) -> str:

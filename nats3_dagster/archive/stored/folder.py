@@ -6,7 +6,6 @@ or an older copy.
 """
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
@@ -14,7 +13,7 @@ from uuid import UUID
 from nats3_dagster.archive.stored import kept_settings
 from nats3_dagster.errors import Conflict, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec
-from nats3_dagster.model.archive_spec import archive_prefix
+from nats3_dagster.model.archive_spec import archive_folder, archive_prefix
 from nats3_dagster.objects import Bucket, OwnerObject, bucket_exists
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -22,7 +21,6 @@ from nats3_dagster.workspace import Workspace
 # How long the creation of an archive may take.
 PATIENCE_S = 60.0
 _FORMAT = 1
-_FOLDER = re.compile(r"(?:.*/)?archive=[A-Za-z0-9_]+(?=/)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +139,7 @@ def release(workspace: Workspace, archive_name: str) -> None:
 
 def folders_of(keys: Iterable[str]) -> list[str]:
     """The folders of archives in which the keys lie."""
-    return sorted({match[0] for key in keys if (match := _FOLDER.match(key))})
+    return sorted({found[0] for key in keys if (found := archive_folder(key))})
 
 
 def check_removable(workspace: Workspace, bucket_name: str, keys: Iterable[str]) -> None:

@@ -5,10 +5,10 @@ Invariant: the catalog lets go first, then the object goes. Postgres gives out a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nats3_dagster.archive.stored import copies, folder
-from nats3_dagster.errors import AccessRefused, StoreError
+from nats3_dagster.errors import AccessRefused, Nats3Error, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.workspace import Workspace
 
@@ -40,8 +40,28 @@ class OrphanObject:
     stored_bytes: int
     # Why it stays; empty for one that may be removed.
     kept: str = ""
-    # Of a multipart upload that did not end; empty for an object.
-    upload_id: str = ""
+
+
+# The parts of an archive that a sweep of orphans looks at.
+FOLDER, UPLOADS = "its folder", "uploads that did not end"
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A part of an archive that the sweep of orphans could not look at."""
+
+    archive: str
+    # FOLDER or UPLOADS.
+    part: str
+    problem: Nats3Error
+
+
+@dataclass(frozen=True, slots=True)
+class SweptOrphans:
+    """The orphans of all archives, and what could not be looked at."""
+
+    orphans: list[OrphanObject] = field(default_factory=list[OrphanObject])
+    unseen: list[Unseen] = field(default_factory=list[Unseen])
 
 
 def no_progress(done: int, total: int) -> None:

@@ -1,5 +1,9 @@
 """`nats3 store set`: other thresholds, another level of compression, other subjects of what comes."""
 
+from typing import Annotated
+
+import typer
+
 from nats3_dagster.archive.lifecycle import jobs
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.cli.reload import reload_dagster
@@ -18,14 +22,21 @@ from nats3_dagster.workspace import Workspace
 
 
 @with_settings(ArchiveSpec, changes=True)
-def set_(name: ArchiveName, given: Given, output: Output = Format.table) -> None:
+def set_(
+    name: ArchiveName,
+    given: Given,
+    create_bucket: Annotated[
+        bool, typer.Option("--create-bucket", help="Create buckets of copies that do not exist.")
+    ] = False,
+    output: Output = Format.table,
+) -> None:
     """Change settings of an archive, for future captures. Sensors follow at their next tick, captures with their next
     hour; captured messages stay unchanged. `--subject '>'` is every subject."""
     wanted = cleared(ArchiveSpec, by_key(ArchiveSpec, given))
     if not wanted:
         raise OperatorError("There is nothing to change", "Give a setting with its new value, like --max-age 60s")
     with Workspace(Settings.load()) as workspace:
-        done = change(workspace, name, wanted)
+        done = change(workspace, name, wanted, create_bucket=create_bucket)
         view = ChangedArchive.of_changes(jobs.aged(workspace, done.after), WORDS, done.differences).plain()
     changes = view["changes"]
     show_one(output, view, {"archive": name, **change_lines(ArchiveSpec, changes)})

@@ -30,7 +30,7 @@ from nats3_dagster.workspace import Workspace
 def create(
     context: typer.Context,
     given: Given,
-    create_bucket: Annotated[bool, typer.Option("--create-bucket", help="Create the bucket if there is none.")] = False,
+    create_bucket: Annotated[bool, typer.Option("--create-bucket", help="Create buckets that do not exist.")] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take the folder in the bucket from another catalog's archive.")
     ] = False,

@@ -16,6 +16,7 @@ from nats3_dagster.cli.terminal.options import ArchiveOrNone, JobId, Output, one
 from nats3_dagster.cli.terminal.output import Format, Size, counted, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
 from nats3_dagster.cli.terminal.prompts import Interactive, pick
+from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.documents.archives import DeletedArchive, SweptObjects
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
@@ -100,21 +101,25 @@ def sweep(
             finish_each(workspace)
         swept = removal.sweepable(workspace) if dry_run else removal.sweep(workspace)
         rows = 0 if dry_run else removal.clean(workspace)
-        found: list[removal.OrphanObject] | None = None
+        found: removal.SweptOrphans | None = None
         if orphans:
             # It imports pyarrow, 0.2 s.
             from nats3_dagster.archive.recovery.orphan_sweep import sweep_each
 
             found = sweep_each(workspace, older_than, dry_run=dry_run)
-    document = SweptObjects.of(swept, workspace.settings.delete_grace, rows, found, dry_run=dry_run)
+    document = SweptObjects.of(swept, workspace.settings.delete_grace, rows, found, WORDS, dry_run=dry_run)
     lines: dict[str, object] = {"objects removed": swept.objects, "stored": Size(swept.bytes), "rows forgotten": rows}
     for one in document.orphans or ():
         note(f"{one.archive}: {one.key}: {f'stays: {one.kept}' if one.kept else 'removed'}")
+    for one in document.unseen:
+        note(f"{one.archive}: {one.part} could not be looked at: {one.problem}")
     if document.orphans is not None:
         lines["orphans removed"] = sum(one.kept is None for one in document.orphans)
     show_one(output, document.plain(), lines)
     if dry_run:
         note("A dry run: nothing was removed")
+    if found and any(one.part == removal.FOLDER for one in found.unseen):
+        raise typer.Exit(1)
 
 
 def _delete_at(api: Server, name: str, purge: bool, keep_consumer: bool, yes: bool, output: Format) -> None:

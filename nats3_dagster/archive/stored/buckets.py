@@ -1,0 +1,27 @@
+"""The buckets of an archive, its own and those of copies: there before anything depends on them."""
+
+from collections.abc import Sequence
+
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.objects import bucket_exists
+from nats3_dagster.steps import Next
+from nats3_dagster.workspace import Workspace
+
+
+def missing_buckets(
+    workspace: Workspace, spec: ArchiveSpec, names: Sequence[str], *, create_bucket: bool
+) -> tuple[str, ...]:
+    """Those of the archive's buckets `names` that do not exist, and are to be made. Raises OperatorError for them
+    unless `create_bucket`, StoreError where the store refuses the answer."""
+    store = workspace.settings.store
+    missing = tuple(name for name in names if not bucket_exists(store, name))
+    if missing and not create_bucket:
+        name = missing[0]
+        of = "bucket" if name == spec.bucket else "bucket of a copy"
+        raise OperatorError(
+            f"The {of} {name!r} does not exist in {store.of(name).place}",
+            Next.CREATE_BUCKET(),
+            field="bucket" if name == spec.bucket else "copies",
+        )
+    return missing
