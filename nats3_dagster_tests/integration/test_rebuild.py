@@ -212,7 +212,7 @@ def test_settings_of_another_hand_are_shown_and_wait_for_a_person(
     for ran in (nats3.ok(*words, "--dry-run"), nats3.ok(*words)):
         assert f"logs: keep 1 s; copies: {copy}" in ran.err
         assert "logs: no holds" in ran.err
-        assert "nats3 hold delete logs rebuilt --reason TEXT" in ran.err
+        assert "nats3 hold delete logs rebuilt --reason" in ran.err
     (one,) = nats3.ok(*words, "-o", "json").json["archives"]
     assert one["state"] == "kept"
     again = other.catalog.archives.get("logs")
