@@ -168,6 +168,9 @@ def _refused(error: Mapping[str, Any]) -> Refused:
     hints: dict[int, str] = {
         ErrCode.NOT_ENABLED_FOR_ACCOUNT: "Enable JetStream for this account",
         ErrCode.NOT_ENABLED: "Enable it on the server (nats-server -js), or use another one",
+        ErrCode.MAX_CONSUMERS: "Delete unused consumers, or raise max_consumers of the stream or account",
+        ErrCode.MAX_ACK_PENDING: "Raise max_ack_pending of the stream's consumer_limits, or of the account",
+        ErrCode.INACTIVE_THRESHOLD: "Raise inactive_threshold of the stream's consumer_limits",
         ErrCode.NO_STORAGE: "Free storage on the server, or raise its JetStream limits",
         ErrCode.NO_RESOURCES: "Raise the JetStream limits of the account or server",
     }

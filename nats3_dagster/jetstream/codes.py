@@ -15,6 +15,7 @@ class ErrCode(IntEnum):
     UNAVAILABLE = 10008  # JetStream system temporarily unavailable
     CONSUMER_NOT_FOUND = 10014  # consumer not found
     NO_RESOURCES = 10023  # insufficient resources
+    MAX_CONSUMERS = 10026  # maximum consumers limit reached
     MESSAGE_NOT_FOUND = 10037  # no message found
     NOT_ENABLED_FOR_ACCOUNT = 10039  # JetStream not enabled for account
     NO_STORAGE = 10047  # insufficient storage resources available
@@ -26,7 +27,9 @@ class ErrCode(IntEnum):
     FILTER_NOT_IN_STREAM = 10093  # consumer filter subject is not a valid subset of the interest subjects
     STREAM_OFFLINE = 10118  # stream is offline
     CONSUMER_OFFLINE = 10119  # consumer is offline
+    MAX_ACK_PENDING = 10121  # consumer max ack pending exceeds system limit of {limit}
     FILTERS_OVERLAP = 10138  # consumer subject filters cannot overlap
+    INACTIVE_THRESHOLD = 10153  # consumer inactive threshold exceeds system limit of {limit}
     WRONG_LAST_SEQ_UNKNOWN = 10164  # wrong last sequence
     TOO_MANY_REQUESTS = 10167  # too many requests
     BATCH_UNKNOWN = 10208  # batch publish ID unknown

@@ -132,6 +132,14 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
             f"{', '.join(unmatched)}: nothing more of it is captured",
             Next.CHANGE_FILTER(archive=archive.name),
         )
+    if 0 < state.config.get("max_consumers", -1) <= state.consumers and archive.spec.mode == "stream":
+        yield Finding(
+            "warn",
+            AREA,
+            f"{who}: it has all {state.consumers} consumers that it may have (max_consumers), and is read one "
+            "message at a time",
+            "Raise its max_consumers, or delete an unused consumer",
+        )
     yield _near_to_loss(workspace, archive, state, who)
     if (window := int(state.config.get("duplicate_window") or 0) // SECOND_NS) > LONG_WINDOW_S:
         yield Finding(

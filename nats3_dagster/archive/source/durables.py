@@ -6,6 +6,7 @@ Invariant: only archives whose durable delivers each message until it is acknowl
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from nats3_dagster.catalog.archives import durable_taken
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
@@ -62,6 +63,7 @@ def check_new_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamStat
                 "its messages, or one has left it",
                 Next.CONSUMER_TAKEN(consumer=spec.own_durable, stream=spec.stream),
             )
+        _check_limits(spec, state)
         return None
     durable = find_durable(workspace.link, spec.stream, spec.durable)
     if durable is None:
@@ -74,6 +76,29 @@ def check_new_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamStat
     if reason := next(chain(_unfit(durable, spec), _too_small(workspace, durable)), None):
         raise OperatorError(f"Consumer {durable.name} of stream {spec.stream} {reason}", Next.OWN_CONSUMER())
     return durable
+
+
+def _check_limits(spec: ArchiveSpec, state: StreamState) -> None:
+    """Raises OperatorError if the stream's limits leave no room for the archive's own durable, or would spoil it."""
+    limits: dict[str, Any] = state.config.get("consumer_limits") or {}
+    if 0 < (most := state.config.get("max_consumers", -1)) <= state.consumers:
+        raise OperatorError(
+            f"Stream {state.name} has all {state.consumers} consumers that it may have (max_consumers)",
+            f"Raise max_consumers of the stream to at least {most + 1}, or delete an unused consumer",
+        )
+    if int(limits.get("inactive_threshold") or 0):
+        raise OperatorError(
+            f"Stream {state.name} gives each consumer an inactive_threshold (consumer_limits): one of an archive "
+            "is deleted without pull requests for a while, and then nothing keeps messages for it",
+            "Remove inactive_threshold from the stream's consumer_limits",
+        )
+    least = min(spec.max_messages, LEAST_OUTSTANDING)
+    if 0 < (pending := int(limits.get("max_ack_pending") or 0)) < least:
+        raise OperatorError(
+            f"Stream {state.name} allows {pending:,} unacknowledged messages of a consumer (consumer_limits), and a "
+            f"chunk has up to {spec.max_messages:,}: {least:,} at least",
+            "Raise max_ack_pending of the stream's consumer_limits, or choose smaller chunks (max_messages)",
+        )
 
 
 def durable_of(workspace: Workspace, archive: Archive) -> Durable:
@@ -171,7 +196,7 @@ def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Dur
         check_filter(filter_)
     distinct = list(dict.fromkeys(spec.subjects))
     filters = [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
-    return make_durable(
+    durable = make_durable(
         workspace.link,
         spec.stream,
         spec.own_durable,
@@ -181,6 +206,13 @@ def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Dur
         first_seq=first_seq,
         description=f"nats3 archive {spec.name}",
     )
+    # By limits of the server or of the account.
+    if reason := next(_unfit(durable, spec, fresh=False), None):
+        delete_durable(workspace.link, spec.stream, durable.name)
+        raise OperatorError(
+            f"Stream {spec.stream} gives the archive a consumer that {reason}", "Raise this limit of the account"
+        )
+    return durable
 
 
 def _unfit(durable: Durable, spec: ArchiveSpec, *, fresh: bool = True) -> Iterator[str]:

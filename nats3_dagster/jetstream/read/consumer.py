@@ -82,6 +82,7 @@ class RangeConsumer:
         self._drained = False
         self._confirming: asyncio.Task[None] | None = None
         self.server = ""  # the server that the consumer is on; empty without a cluster
+        self._inactive_ns = INACTIVE_S * SECOND_NS  # less where the stream limits it
 
     async def open(self) -> None:
         """Make the consumer and ask for the first messages. Raises StreamChanged or SourceError."""
@@ -143,7 +144,7 @@ class RangeConsumer:
             "opt_start_seq": self._seqs.first,
             "mem_storage": True,
             "num_replicas": 1,
-            "inactive_threshold": INACTIVE_S * SECOND_NS,
+            "inactive_threshold": self._inactive_ns,
             "headers_only": self._headers_only,
         }
         if len(self.filters) == 1:
@@ -162,11 +163,22 @@ class RangeConsumer:
                 # 2.9 refuses filters wider than the stream's subjects: then the caller selects.
                 self.filters = ()
                 return await self._create()
+            limit = await self._inactive_limit() if error.code == ErrCode.INACTIVE_THRESHOLD else 0
+            if 0 < limit < self._inactive_ns:
+                self._inactive_ns = limit
+                return await self._create()
             raise
         if len(self.filters) > 1 and not created["config"].get("filter_subjects"):
             # The stream's server is older than the connection's, as it may be in another domain: it sends everything.
             self.filters = ()
         return created
+
+    async def _inactive_limit(self) -> int:
+        """The inactive_threshold that the stream's consumers may have at most, in nanoseconds; 0 for any. A reader that
+        is held up for longer makes another consumer."""
+        state = await same_stream_info(self._client, self._incarnation)
+        limits: dict[str, Any] = state.config.get("consumer_limits") or {}
+        return int(limits.get("inactive_threshold") or 0)
 
     def _on_frames(self, frames: Frames) -> None:
         if self._ended:

@@ -5,7 +5,7 @@ Invariant: the leader answers, never another replica, and no consumer is made.
 
 import asyncio
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nats3_dagster.errors import SourceError
@@ -63,13 +63,8 @@ def last_payload(link: Link, stream: str, subject: str) -> bytes | None:
     """The payload of the newest message of this one subject; None when the stream holds none."""
 
     async def work(client: Connection) -> bytes | None:
-        try:
-            answer = await request(client, f"STREAM.MSG.GET.{stream}", {"last_by_subj": subject})
-        except Refused as error:
-            if error.code == ErrCode.MESSAGE_NOT_FOUND:
-                return None
-            raise
-        return base64.b64decode(answer["message"].get("data", ""))
+        message = await _message(client, stream, {"last_by_subj": subject})
+        return None if message is None else base64.b64decode(message.get("data", ""))
 
     return link.call(work)
 
@@ -81,10 +76,19 @@ async def next_message(client: Connection, stream: str, seq: int, subject: str =
     return (int(message["seq"]), parse_time(message["time"])) if message else None
 
 
+async def exact_json(client: Connection, stream: str, seq: int) -> dict[str, Any] | None:
+    """The server's JSON of the message with this sequence; None when the stream does not hold it."""
+    return await _message(client, stream, {"seq": seq})
+
+
 async def next_json(client: Connection, stream: str, seq: int, subject: str) -> dict[str, Any] | None:
     """The server's JSON of the first message at `seq` or later that the filter takes."""
+    return await _message(client, stream, {"seq": seq, "next_by_subj": subject})
+
+
+async def _message(client: Connection, stream: str, which: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
-        answer = await request(client, f"STREAM.MSG.GET.{stream}", {"seq": seq, "next_by_subj": subject})
+        answer = await request(client, f"STREAM.MSG.GET.{stream}", which)
     except Refused as error:
         if error.code == ErrCode.MESSAGE_NOT_FOUND:
             return None

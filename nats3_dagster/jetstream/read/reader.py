@@ -16,14 +16,16 @@ import pyarrow as pa
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from nats3_dagster.errors import SourceError, StreamChanged
+from nats3_dagster.jetstream.api import Refused
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, version_of
+from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, ErrCode, version_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.breaks import UNKNOWN_FORM, Breaks, Lost, left_out
 from nats3_dagster.jetstream.read.consumer import End, Item, RangeConsumer, delete_consumer
 from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.read.frames import messages
+from nats3_dagster.jetstream.read.leader_read import batches_of
 from nats3_dagster.jetstream.read.scan import FrameError
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import selected
@@ -61,7 +63,15 @@ def read_batches(
     breaks = Breaks()
     while reading.next <= spec.seqs.last:
         before = reading.next
-        with reading.session(patient=before != spec.seqs.first or breaks.count > 0) as session:
+        try:
+            opened = reading.session(patient=before != spec.seqs.first or breaks.count > 0)
+        except Refused as error:
+            if error.code != ErrCode.MAX_CONSUMERS:
+                raise
+            log.warning("%s: reading %s one message at a time", error.what, spec.incarnation.stream)
+            yield from reading.without_consumer()
+            return
+        with opened as session:
             try:
                 yield from session.batches()
                 return
@@ -92,12 +102,25 @@ class _Reading:
         if not patient:
             return _Session(self).open()
         retrying = Retrying(
-            retry=retry_if_exception(lambda e: isinstance(e, SourceError) and not isinstance(e, StreamChanged)),
+            retry=retry_if_exception(_may_pass),
             stop=stop_after_delay(AWAY_S),
             wait=wait_random_exponential(multiplier=0.1, max=2),
             reraise=True,
         )
         return retrying(lambda: _Session(self).open())
+
+    def without_consumer(self) -> Iterator[pa.RecordBatch]:
+        """The rest, from the stream's leader, for a stream that has all the consumers that it may have."""
+        spec = self.spec
+        rest = SeqRange(self.next, spec.seqs.last)
+        with Link(self.options) as link:
+            yield from batches_of(link, spec.incarnation, rest, spec.subjects, headers_only=spec.headers_only)
+
+
+def _may_pass(error: BaseException) -> bool:
+    if isinstance(error, Refused) and error.code == ErrCode.MAX_CONSUMERS:
+        return False
+    return isinstance(error, SourceError) and not isinstance(error, StreamChanged)
 
 
 class _Session:

@@ -63,7 +63,12 @@ async def _first_seq_at(client: Connection, stream: str, time_ns: int) -> int:
         "inactive_threshold": 10 * SECOND_NS,
     }
     body = {"stream_name": stream, "config": config}
-    created = await request_of_stream(client, stream, f"CONSUMER.CREATE.{stream}.{name}", body)
+    try:
+        created = await request_of_stream(client, stream, f"CONSUMER.CREATE.{stream}.{name}", body)
+    except Refused as error:
+        if error.code in (ErrCode.MAX_CONSUMERS, ErrCode.INACTIVE_THRESHOLD):
+            return await _first_held_at(client, stream, time_ns, 1)
+        raise
     try:
         await request(client, f"CONSUMER.DELETE.{stream}.{name}")
     except Refused as error:

@@ -3,6 +3,7 @@
 Synchronous functions over a Link, each safe to call again.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,7 +99,7 @@ def make_durable(
     description: str,
 ) -> Durable:
     """A pull consumer whose messages are acknowledged one by one. It begins with `first_seq`; None: with the oldest
-    message, as a work queue demands.
+    message, as a work queue demands. Its max_ack_pending is smaller where the stream or the account limits it.
 
     Raises OperatorError if this server cannot filter so, Refused if it refuses for another reason."""
     config: dict[str, Any] = {
@@ -123,14 +124,26 @@ def make_durable(
         if version_of(link.client.info) < SEVERAL_FILTERS:
             raise too_old
         config["filter_subjects"] = list(filters)
-    body = {"stream_name": stream, "config": config}
-    durable = _durable(link.call(request, f"CONSUMER.CREATE.{stream}.{name}", body))
+    durable = _durable(_created(link, stream, config))
     if len(durable.filters) < len(filters):
         # The stream's server is older than the connection's, as it may be in another domain: it would deliver
         # everything.
         delete_durable(link, stream, name)
         raise too_old
     return durable
+
+
+def _created(link: Link, stream: str, config: dict[str, Any]) -> dict[str, Any]:
+    path = f"CONSUMER.CREATE.{stream}.{config['name']}"
+    try:
+        return link.call(request, path, {"stream_name": stream, "config": config})
+    except Refused as error:
+        # The limit may be of the server, the account or the stream: the refusal alone says which.
+        limit = re.search(r"limit of (\d+)", error.what) if error.code == ErrCode.MAX_ACK_PENDING else None
+        if limit is None:
+            raise
+        limited = config | {"max_ack_pending": int(limit[1])}
+        return link.call(request, path, {"stream_name": stream, "config": limited})
 
 
 def delete_durable(link: Link, stream: str, name: str) -> bool:
