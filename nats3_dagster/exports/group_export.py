@@ -52,7 +52,7 @@ class GroupExport:
         self._job, self._group = job, group
         spec = job.spec
         self._decoder = decoder_of(spec, job.schema)
-        self._serializer = serializer_of(spec, job.stream, self._decoder.columns)
+        self._serializer = serializer_of(spec, job.stream, self._decoder)
         self._key_of = key_of(spec.key)
         self._start_ns, self._interval_ns = hour_start(job.hour), spec.interval_minutes * MINUTE_NS
         self._slots = 60 // spec.interval_minutes

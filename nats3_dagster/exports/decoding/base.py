@@ -1,14 +1,14 @@
-"""The parts of decoders: their interface, the decoder of single messages, and that of a JSON object."""
+"""The parts of decoders: their interface, and the decoder of single messages."""
 
-import json
-from collections.abc import Callable, Sequence
-from decimal import Decimal
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.exports.decoding.column import Column
 from nats3_dagster.exports.decoding.message import Message, Row, Undecodable, reason_of
+from nats3_dagster.exports.decoding.writable import TOO_DEEP
 
-_WHITE = " \t\r\n"
+NOT_UTF8 = "The payload is not UTF-8"
 
 
 class Decoder(Protocol):
@@ -16,6 +16,8 @@ class Decoder(Protocol):
 
     # The fields that its rows can have, in order, where a schema says them.
     columns: tuple[str, ...]
+    # The types of fields that a schema says, so that files of all hours have them alike.
+    types: Mapping[str, Column]
 
     def rows(self, messages: Sequence[Message]) -> list[list[Row] | Undecodable]:
         """For each message its rows, none for one that is dropped on purpose, or why it cannot be decoded."""
@@ -25,8 +27,14 @@ class Decoder(Protocol):
 class EachDecoder:
     """Decodes message by message with a function that gives the fields, or raises."""
 
-    def __init__(self, decode: Callable[[Message], dict[Any, Any]], columns: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        decode: Callable[[Message], dict[Any, Any]],
+        columns: tuple[str, ...] = (),
+        types: Mapping[str, Column] | None = None,
+    ) -> None:
         self.columns = columns
+        self.types = types or {}
         self._decode = decode
 
     def rows(self, messages: Sequence[Message]) -> list[list[Row] | Undecodable]:
@@ -37,33 +45,12 @@ class EachDecoder:
             return [Row(None, self._decode(message))]
         except Undecodable as error:
             return error
-        except (ValueError, RecursionError, TypeError, OverflowError) as error:
+        except UnicodeDecodeError:
+            return Undecodable(NOT_UTF8)
+        except RecursionError:
+            return Undecodable(TOO_DEEP)
+        except (ValueError, TypeError, ArithmeticError) as error:
             return Undecodable(reason_of(error))
-
-
-def json_decode(*, exact: bool) -> Callable[[Message], dict[Any, Any]]:
-    """The fields of a JSON object. `exact`: numbers with a fraction as decimals, by the digits of the payload."""
-    decoder: Any = json.JSONDecoder(parse_float=Decimal if exact else None, parse_constant=_no_constant)
-    # What `decode` calls between two regular expressions for the white space, which take as long as a small object.
-    scan = decoder.scan_once
-
-    def decode(message: Message) -> dict[Any, Any]:
-        text = message.data.decode().strip(_WHITE)
-        try:
-            value, end = scan(text, 0)
-        except StopIteration as stop:
-            raise json.JSONDecodeError("Expecting value", text, stop.value) from None
-        if end != len(text):
-            raise json.JSONDecodeError("Extra data", text, end)
-        if not isinstance(value, dict):
-            raise Undecodable(f"The JSON is no object: {type(value).__name__}")
-        return value
-
-    return decode
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise Undecodable(f"{name} is not JSON")
 
 
 def missing_library(library: str) -> OperatorError:

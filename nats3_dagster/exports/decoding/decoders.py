@@ -4,8 +4,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from nats3_dagster.exports.decoding.base import Decoder, EachDecoder, json_decode, missing_library
+from nats3_dagster.exports.decoding.base import Decoder, EachDecoder, missing_library
+from nats3_dagster.exports.decoding.column import BINARY, INSTANT, TEXT, whole
+from nats3_dagster.exports.decoding.json_text import json_decode
 from nats3_dagster.exports.decoding.message import Message, Undecodable, reason_of
+from nats3_dagster.exports.decoding.writable import TOO_DEEP, writable
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.model import ExportSpec
 
@@ -28,10 +31,19 @@ def decoder_of(spec: ExportSpec, schema: bytes | None) -> Decoder:
     time = ("time", "time_ns") if spec.format == "parquet" else ("time",)
     columns = ("subject", "subject_bytes", "seq", *time, _CONTENT[spec.decode])
     content = _raw if spec.decode == "raw" else _text
-    return EachDecoder(lambda message: envelope(message) | content(message), columns)
+    return EachDecoder(lambda message: envelope(message) | content(message), columns, ENVELOPE)
 
 
 _CONTENT = {"raw": "data", "text": "text"}
+ENVELOPE = {
+    "subject": TEXT,
+    "subject_bytes": BINARY,
+    "seq": whole(64),
+    "time": INSTANT,
+    "time_ns": whole(64),
+    "data": BINARY,
+    "text": TEXT,
+}
 
 
 def _raw(message: Message) -> dict[Any, Any]:
@@ -79,10 +91,12 @@ def _msgpack() -> Callable[[Message], dict[Any, Any]]:
     def decode(message: Message) -> dict[Any, Any]:
         try:
             value = msgpack.unpackb(message.data, strict_map_key=False, timestamp=3)
-        except (msgpack.UnpackException, ValueError) as error:
-            raise Undecodable(reason_of(error)) from None
+        except msgpack.StackError:
+            raise Undecodable(TOO_DEEP) from None
+        except (msgpack.UnpackException, ValueError, TypeError, OverflowError) as error:
+            raise Undecodable(f"The MessagePack does not fit: {reason_of(error)}") from None
         if not isinstance(value, dict):
             raise Undecodable(f"The MessagePack is no map: {type(value).__name__}")
-        return value
+        return writable(value)
 
     return decode

@@ -60,7 +60,8 @@ class Row(NamedTuple):
     """One row of a file."""
 
     key: str | None  # the decoder's own; None where it gives none
-    fields: dict[Any, Any]
+    # Every format can write them: see decoding.writable.
+    fields: dict[str, Any]
 
 
 def reason_of(error: BaseException) -> str:

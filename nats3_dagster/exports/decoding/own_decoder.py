@@ -5,13 +5,16 @@ value of another type, is the reason why a message is not decoded; one that does
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
+from types import MappingProxyType
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.exports.decoding.column import Column
 from nats3_dagster.exports.decoding.message import Message, Row, Undecodable, reason_of
+from nats3_dagster.exports.decoding.writable import writable
 
 # How long a decoder may take for one message.
 LIMIT_S = 30.0
@@ -22,6 +25,7 @@ class OwnDecoder:
     """Calls the function in a thread of its own, so that one that hangs is noticed. Raises OperatorError."""
 
     columns: tuple[str, ...] = ()
+    types: Mapping[str, Column] = MappingProxyType({})
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -81,8 +85,8 @@ def _rows(value: Any) -> list[Row]:
 
 def _row(value: Any) -> Row:
     if isinstance(value, dict):
-        return Row(None, value)
+        return Row(None, writable(value))
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict):
-        return Row(*value)
+        return Row(value[0], writable(value[1]))
     kind = type(value).__name__
     raise Undecodable(f"The decoder returned a {kind}: neither dict, list of dicts, (key, dict) nor None")

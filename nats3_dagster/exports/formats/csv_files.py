@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from nats3_dagster.exports.decoding.message import Message, Row
 from nats3_dagster.exports.formats.json_lines import bytes_of
-from nats3_dagster.exports.formats.values import AS_THEY_ARE, PENDING_ROWS, to_field
+from nats3_dagster.exports.formats.values import AS_THEY_ARE, PENDING_ROWS, check_columns, to_field
 
 # How a field begins that spreadsheets run as a formula; and a number, which they do not run. One rule for texts one by
 # one and for Arrow's, which have their quotation mark already.
@@ -34,13 +34,14 @@ class CsvFiles:
         self._escape = escape_formulas
 
     def prepare(self, message: Message, row: Row, /) -> dict[str, Any]:
+        """Raises Undecodable."""
         fields = row.fields
         if self._columns:
             prepared = {name: to_field(fields[name]) for name in self._columns if name in fields}
         else:
+            check_columns(fields)
             prepared = {
-                name if type(name) is str else str(name): value if type(value) in AS_THEY_ARE else to_field(value)
-                for name, value in fields.items()
+                name: value if type(value) in AS_THEY_ARE else to_field(value) for name, value in fields.items()
             }
         return {name: escaped(value) for name, value in prepared.items()} if self._escape else prepared
 
@@ -87,7 +88,7 @@ class CsvFile:
         self._flush()
         head: list[str] = []
         csv_writer(head).writerow(map(escaped, self._columns) if self._escape else self._columns)
-        out = [head[0][:-2].encode("utf-8", "surrogatepass") + b"\n"]
+        out = [head[0][:-2].encode() + b"\n"]
         for columns, lines in self._parts:
             # Columns that came later are empty in these lines.
             ends = pa.scalar(b"," * (len(self._columns) - max(columns, 1)) + b"\n", pa.large_binary())
@@ -129,4 +130,4 @@ def csv_writer(lines: list[str]) -> Any:
 
 def csv_texts(lines: Sequence[str]) -> list[bytes]:
     """Rows of `csv_writer` without their ends. The writer quotes a field that is empty and alone; here it is empty."""
-    return [b"" if line == '""\r\n' else line[:-2].encode("utf-8", "surrogatepass") for line in lines]
+    return [b"" if line == '""\r\n' else line[:-2].encode() for line in lines]

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from nats3_dagster.exports.decoding.writable import MAX_DEPTH, SAFE_DIGITS
 from nats3_dagster.exports.formats.json_lines import bytes_of, contains
 from nats3_dagster.model.numbers import Int64s
 
 # Objects of more shapes than these in a batch are left out: each shape costs a pass over what is left.
 MAX_SHAPES = 8
-# Objects of more objects and lists than these are left out: Python has a limit of its own, which depends on its stack.
-_MAX_PARTS = 100
-# Python refuses whole numbers of more digits than it is configured for, which are 640 at least.
-_MAX_DIGITS = 600
+# Objects with more of {}[],: than these, and longer ones, are left out: each token costs a step for its shape, and each
+# byte eight of memory.
+_MAX_TOKENS, _MAX_BYTES = 5_000, 1 << 20
 _QUOTE, _COMMA, _COLON, _POINT, _MINUS, _ZERO, _NINE = b'",:.-09'
 # A bit that upper and lower case differ in, as do [ and {, ] and }.
 _CASE = 0x20
@@ -48,14 +48,17 @@ def fields_of(lines: pa.Array, columns: tuple[str, ...] = ()) -> list[Fields]:
     """The fields of `lines` (from `json_lines`), shape by shape; only `columns` where some are named. Objects that are
     left out are in none."""
     rows = np.arange(len(lines))
-    if contains(lines, b"\\"):
+    short = pc.less(pc.binary_length(lines), _MAX_BYTES)
+    if not pc.all(short).as_py():
+        rows, lines = rows[short.to_numpy(zero_copy_only=False)], lines.filter(short)
+    if len(rows) and contains(lines, b"\\"):
         plain = pc.invert(pc.match_substring(lines, "\\"))
         rows, lines = rows[plain.to_numpy(zero_copy_only=False)], lines.filter(plain)
     if not len(rows):
         return []
     text = _text_of(lines)
     counts = np.diff(text.first)
-    left = np.flatnonzero(~_odd(text))
+    left = np.flatnonzero(~_odd(text) & (counts <= _MAX_TOKENS))
     found: list[Fields] = []
     for _ in range(MAX_SHAPES):
         if not len(left):
@@ -66,7 +69,8 @@ def fields_of(lines: pa.Array, columns: tuple[str, ...] = ()) -> list[Fields]:
         alike = _alike(text.buffer, at)
         same, at = same[alike], at[alike]
         left = np.setdiff1d(left, same, assume_unique=True)
-        few = np.count_nonzero((text.buffer[at[0]] | _CASE) == ord("{")) <= _MAX_PARTS
+        # Below the bound no object is nested too deep.
+        few = np.count_nonzero((text.buffer[at[0]] | _CASE) == ord("{")) <= MAX_DEPTH
         if few and (names := _names(text.buffer[at[0, 0] : at[0, -1] + 1].tobytes())):
             wanted = {name: place for place, name in enumerate(names) if not columns or name in columns}
             bounds = _values(text.buffer, at)
@@ -101,7 +105,7 @@ def _odd(text: _Text) -> NDArray[np.bool_]:
     for place in range(1, 7):
         zeros &= buffer[np.minimum(points + place, len(buffer) - 1)] == _ZERO
     minus = np.flatnonzero((buffer == _MINUS) & outside)
-    long = text.tokens[:-1][np.diff(text.tokens) > _MAX_DIGITS]
+    long = text.tokens[:-1][np.diff(text.tokens) > SAFE_DIGITS]
     places = np.concatenate(
         (
             exponents,

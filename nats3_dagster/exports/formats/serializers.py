@@ -9,9 +9,8 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-import pyarrow as pa
-
-from nats3_dagster.exports.decoding.message import Message, Row, Undecodable
+from nats3_dagster.exports.decoding.base import Decoder
+from nats3_dagster.exports.decoding.message import Message, Row
 from nats3_dagster.exports.formats.csv_files import CsvFiles
 from nats3_dagster.exports.formats.parquet_files import ParquetFiles
 from nats3_dagster.exports.formats.values import to_json
@@ -42,14 +41,14 @@ class Serializer(Protocol):
     def new_file(self) -> FileWriter: ...
 
 
-def serializer_of(spec: ExportSpec, stream: str, columns: tuple[str, ...]) -> Serializer:
-    """The serializer of an export; `columns` are those of its decoder."""
+def serializer_of(spec: ExportSpec, stream: str, decoder: Decoder) -> Serializer:
+    """The serializer of an export, for the rows of its decoder."""
+    columns = spec.columns or decoder.columns
     compress = compressor_of(spec.compression)
     if spec.format == "csv":
-        return CsvFiles(spec.columns or columns, compress, escape_formulas=spec.escape_formulas)
+        return CsvFiles(columns, compress, escape_formulas=spec.escape_formulas)
     if spec.format == "parquet":
-        types = {"subject_bytes": pa.binary()} if spec.decode in ("raw", "text") else {}
-        return ParquetFiles(spec.columns or columns, spec.compression, types)
+        return ParquetFiles(columns, spec.compression, decoder.types)
     if spec.format == "raw":
         return LineFiles(lambda message, row: _LENGTH.pack(len(message.data)) + message.data, compress, whole=True)
     if spec.format == "messages":
@@ -59,10 +58,7 @@ def serializer_of(spec: ExportSpec, stream: str, columns: tuple[str, ...]) -> Se
 
 def line_of(document: Mapping[Any, Any]) -> bytes:
     """A document as a line of NDJSON. Raises Undecodable."""
-    try:
-        return to_json(document).encode() + b"\n"
-    except UnicodeEncodeError:
-        raise Undecodable("The row has text that is not Unicode") from None
+    return to_json(document).encode() + b"\n"
 
 
 def _json_line(message: Message, row: Row) -> bytes:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -29,6 +30,8 @@ def plain(value: Any) -> Any:
 _encode = json.JSONEncoder(default=plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 # Rows that a file keeps as Python objects before they become Arrow's.
 PENDING_ROWS = 20_000
+# Names of a row in a file that has a column for each: one row with a million would cost every other row its commas.
+MAX_COLUMNS = 10_000
 # What the writer of CSV writes as JSON would, without quotes.
 AS_THEY_ARE = frozenset((str, int, NoneType, Decimal))
 
@@ -38,7 +41,13 @@ def to_json(value: Any) -> str:
     try:
         return _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Undecodable(f"The row cannot be written as JSON: {error}") from None
+        raise _no_json(error) from None
+
+
+def _no_json(error: Exception) -> Undecodable:
+    if str(error).startswith("Out of range float"):
+        return Undecodable("The row has NaN or an infinity, which JSON has not")
+    return Undecodable(f"The row cannot be written as JSON: {error}")
 
 
 def _no_decimal(value: Any) -> Any:
@@ -63,7 +72,24 @@ def to_exact_json(value: Any) -> str:
     except _DecimalInside:
         return _exact(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Undecodable(f"The row cannot be written as JSON: {error}") from None
+        raise _no_json(error) from None
+
+
+def to_text(value: Any) -> str:
+    """A value in a column of text: as JSON without quotes. NaN and the infinities, which JSON has
+    not, are the texts NaN, Infinity and -Infinity."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return _ODD_FLOATS[str(value)]
+    try:
+        text = to_exact_json(value)
+    except Undecodable:
+        text = _exact(value)
+    return json.loads(text) if text.startswith('"') else text
+
+
+_ODD_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _exact(value: Any) -> str:
@@ -71,7 +97,15 @@ def _exact(value: Any) -> str:
         return "{" + ",".join(f"{to_json(str(k))}:{_exact(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_exact, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return to_json(_ODD_FLOATS[str(value)])
     return str(value) if isinstance(value, Decimal) else to_json(value)
+
+
+def check_columns(fields: Mapping[str, Any]) -> None:
+    """Raises Undecodable for a row of too many columns."""
+    if len(fields) > MAX_COLUMNS:
+        raise Undecodable(f"The row has {len(fields):,} fields, and a file at most {MAX_COLUMNS:,} columns for a row")
 
 
 def to_field(value: Any) -> Any:

@@ -1,0 +1,101 @@
+"""A JSON payload as an object: by the letter of JSON, and within what engines read.
+
+Invariant: the text is judged, not the object. Of a repeated name the last value alone is in the object, and each value
+is in a line of NDJSON.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from nats3_dagster.exports.decoding.message import Message, Undecodable
+from nats3_dagster.exports.decoding.writable import MAX_DEPTH, NOT_UNICODE, SAFE_DIGITS, TOO_DEEP, too_large
+
+_WHITE = " \t\r\n"
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
+
+
+def json_decode(*, exact: bool) -> Callable[[Message], dict[Any, Any]]:
+    """The fields of a JSON object. `exact`: numbers with a fraction as decimals, by the digits of the payload."""
+    decoder: Any = json.JSONDecoder(parse_float=_decimal if exact else _float, parse_constant=_no_constant)
+    long_decoder: Any = json.JSONDecoder(
+        parse_float=_decimal if exact else _float, parse_int=_whole, parse_constant=_no_constant
+    )
+    # What `decode` calls between two regular expressions for the white space, which take as long as a small object.
+    scan, scan_long = decoder.scan_once, long_decoder.scan_once
+
+    def decode(message: Message) -> dict[Any, Any]:
+        text = message.data.decode().strip(_WHITE)
+        try:
+            value, end = (scan if len(text) < SAFE_DIGITS else scan_long)(text, 0)
+        except StopIteration as stop:
+            raise _malformed(json.JSONDecodeError("Expecting value", text, stop.value)) from None
+        except json.JSONDecodeError as error:
+            raise _malformed(error) from None
+        if end != len(text):
+            raise _malformed(json.JSONDecodeError("Extra data", text, end))
+        if not isinstance(value, dict):
+            raise Undecodable(f"The JSON is no object: {type(value).__name__}")
+        if "\\u" in text:
+            _check_surrogates(text)
+        if len(text) > 2 * MAX_DEPTH and text.count("{") + text.count("[") > MAX_DEPTH:
+            _check_depth(text)
+        return value
+
+    return decode
+
+
+def _malformed(error: json.JSONDecodeError) -> Undecodable:
+    return Undecodable(f"The JSON is malformed: {error.msg} at character {error.pos}")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise too_large(text)
+    return value
+
+
+def _decimal(text: str) -> Decimal:
+    if math.isinf(float(text)):
+        raise too_large(text)
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        raise Undecodable(f"The row has a number too near to zero: {text[:40]}") from None
+
+
+def _whole(text: str) -> int:
+    if len(text) > SAFE_DIGITS and math.isinf(float(text)):
+        raise too_large(text)
+    return int(text)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Undecodable(f"{name} is not JSON")
+
+
+def _check_surrogates(text: str) -> None:
+    """Raises Undecodable for half of a surrogate pair, in valid JSON."""
+    end = -1  # where the second half of a pair has to begin
+    for escape in _ESCAPE.finditer(text):
+        code = int(escape[1], 16) if escape[1] else 0
+        is_second = 0xDC00 <= code <= 0xDFFF
+        if is_second != (end == escape.start()) or (end >= 0 and not is_second):
+            raise Undecodable(NOT_UNICODE)
+        end = escape.end() if 0xD800 <= code <= 0xDBFF else -1
+    if end >= 0:
+        raise Undecodable(NOT_UNICODE)
+
+
+def _check_depth(text: str) -> None:
+    """Raises Undecodable for valid JSON of more levels than MAX_DEPTH."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth > MAX_DEPTH:
+            raise Undecodable(TOO_DEEP)
