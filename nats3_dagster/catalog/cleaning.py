@@ -26,6 +26,9 @@ _STEPS = (
     "forget_holds",
 )
 
+# Those that are functions of the schema.
+_FUNCTIONS = frozenset({"join_retired", "forget_events"})
+
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
@@ -71,6 +74,6 @@ class Cleaning:
 
 
 def _run(sql: Statements, step: str, keep_s: int, limit: int) -> int:
-    if step == "join_retired":
+    if step in _FUNCTIONS:
         return sql.value(int, step, keep_s=keep_s, limit_to=limit)
     return sql.run(step, keep_s=keep_s, limit_to=limit)

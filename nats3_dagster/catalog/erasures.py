@@ -109,7 +109,8 @@ class Erasures:
         with self._session.transaction() as sql:
             lock_archive(sql, archive)
             done = sql.rows(ErasureRow, "finish_erasures", archive=archive.id)
-            for one in done:
+            # What erased nothing, or was refused, is no erasure of the archive.
+            for one in (erased for erased in done if erased.messages):
                 detail = {"messages": one.messages, "chunks": one.chunks, "reason": one.reason, "by": one.chosen_by}
                 note(sql, archive, "erased", detail, run_id)
             return done

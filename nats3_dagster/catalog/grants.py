@@ -16,6 +16,8 @@ from nats3_dagster.errors import OperatorError
 
 _HERE = Path(__file__).parent
 _DELETES = re.compile(r"\bdelete from nats3\.(\w+)", re.IGNORECASE)
+# Tables to which the role may add rows, and no more: what happened, and who did it. nats3.forget_events forgets some.
+AUDITS = ("event",)
 # The Iceberg catalog: its own client deletes rows there.
 _ICEBERG = ("iceberg_tables", "iceberg_namespace_properties")
 
@@ -37,7 +39,7 @@ def grant(url: str, role: str, dagster: Sequence[str] = ()) -> None:
 def deleted_from() -> list[str]:
     """The tables from which our statements delete rows, by those statements: what is listed apart is forgotten."""
     files = [*_HERE.glob("sql/*.sql"), *_HERE.glob("migrations/sql/*.sql")]
-    return sorted({table for file in files for table in _DELETES.findall(file.read_text())})
+    return sorted({table for file in files for table in _DELETES.findall(file.read_text())} - {*AUDITS})
 
 
 def _check(connection: Connection, role: str) -> None:
@@ -62,8 +64,11 @@ def _statements(connection: Connection, role: str, dagster: Sequence[str]) -> li
     statements = [
         sql.SQL("grant connect on database {} to {}").format(database, to),
         sql.SQL("grant usage on schema nats3, public to {}").format(to),
+        # What an earlier release granted goes.
+        sql.SQL("revoke all on all tables in schema nats3 from {}").format(to),
         sql.SQL("grant select, insert, update on all tables in schema nats3 to {}").format(to),
         sql.SQL("revoke insert, update on nats3.alembic_version from {}").format(to),
+        *(sql.SQL("revoke update on {} from {}").format(sql.Identifier("nats3", table), to) for table in AUDITS),
         sql.SQL("grant usage on all sequences in schema nats3 to {}").format(to),
         sql.SQL("grant execute on all functions in schema nats3 to {}").format(to),
     ]

@@ -26,9 +26,12 @@ What = Literal[
     "adopted",
     "compacted",
     "erased",
+    "erasure_refused",
     "captured",
+    "capture_failed",
     "sealed",
     "replayed",
+    "replay_failed",
 ]
 
 

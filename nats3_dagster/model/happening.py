@@ -10,7 +10,7 @@ class Happening:
     """An act on an archive, or a failure."""
 
     happened_at: datetime
-    # The `what` of an event (0100_events.sql), or captured, sealed, replayed.
+    # The `what` of an event (0100_events.sql), or captured, capture_failed, sealed, replayed, replay_failed.
     what: str
     # Of a capture and a seal.
     hour: str | None

@@ -7,7 +7,9 @@ from typing import get_args
 
 import psycopg
 import pytest
+from starlette.testclient import TestClient
 
+from nats3_dagster.api.app import create_app
 from nats3_dagster.api.tokens import new_token
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.documents.keeping import What
@@ -33,7 +35,13 @@ def test_each_event_of_the_catalog_has_a_name_in_the_document(postgres_url: str)
     query = "select pg_get_constraintdef(oid) from pg_constraint where conname = 'event_what_check'"
     with psycopg.connect(postgres_url) as connection:
         ((check,),) = connection.execute(query).fetchall()
-    assert {*re.findall(r"'(\w+)'::text", check)} | {"captured", "sealed", "replayed"} == {*get_args(What)}
+    assert {*re.findall(r"'(\w+)'::text", check)} | {
+        "captured",
+        "capture_failed",
+        "sealed",
+        "replayed",
+        "replay_failed",
+    } == {*get_args(What)}
 
 
 def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Archive) -> None:
@@ -74,6 +82,8 @@ def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Ar
     ):
         told = nats3.refused("hold", *words)
         assert (told[0], token in told) == ("2", False), words
+    refused = nats3("message", "erase", "logs", "--sequences", "12-12", "--reason", "request 9", "--yes")
+    assert (refused.status, "The hold case-7 keeps them" in refused.err) == (1, True)
     nats3.ok("hold", "delete", "logs", "case-7", "--yes", "--reason", "the court released it")
     assert nats3("hold", "delete", "logs", "case-7", "--yes", "--reason", "again").status == 2
 
@@ -81,9 +91,11 @@ def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Ar
     failed = CaptureEnd(HOURS[2], 0, 0, ("store", "The bucket is gone"))
     catalog.measures.add_captures(logs, datetime.now(UTC), [failed])
     lines = json.loads(nats3.ok("history", "logs", "-o", "json").out)
-    assert [one["what"] for one in lines[:4]] == ["captured", "released", "sealed", "sealed"]
-    assert [one["what"] for one in lines if one["what"] not in ("sealed", "captured")] == [
+    assert [one["what"] for one in lines[:4]] == ["capture_failed", "released", "erasure_refused", "sealed"]
+    assert ["@" in one["who"] for one in lines] == [True] * len(lines)
+    assert [one["what"] for one in lines if one["what"] not in ("sealed", "capture_failed")] == [
         "released",
+        "erasure_refused",
         "expired",
         "changed",
         "held",
@@ -91,6 +103,9 @@ def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Ar
     ]
     assert lines[1]["detail"] == {"name": "case-7", "reason": "the court released it", "held_for": "court order"}
     assert "@" in lines[1]["who"]
+    asked = next(one for one in lines if one["what"] == "erasure_refused")
+    assert asked["detail"] == {"reason": "request 9", "by": ["sequences"]}
+    assert (asked["error"].startswith("held: The hold case-7 keeps them"), "@" in asked["who"]) == (True, True)
     assert (lines[0]["error"], lines[0]["next"] is not None) == ("store: The bucket is gone", True)
     expired = next(one for one in lines if one["what"] == "expired")
     assert expired["detail"] == {
@@ -104,8 +119,25 @@ def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Ar
     assert changed["detail"] == {"keep_s": [0, 3600]}
     assert all("@" in one["who"] for one in (expired, changed))
     assert [one["what"] for one in json.loads(nats3.ok("history", "logs", "--limit", "2", "-o", "json").out)] == [
-        "captured",
+        "capture_failed",
         "released",
     ]
     assert json.loads(nats3.ok("history", "logs", "--since", "2100-01-01", "-o", "json").out) == []
     assert "keep for ever -> 1h" in nats3.ok("history", "logs").out
+
+
+def test_the_history_of_a_deleted_archive_says_who_deleted_it(
+    nats3: Command, workspace: Workspace, logs: Archive
+) -> None:
+    assert nats3.refused("history", "logs", "--deleted").startswith("2 Error: No archive logs was deleted")
+    nats3.ok("store", "delete", "logs", "--yes")
+    former = nats3.ok("history", "logs", "-o", "json").json
+    assert (former[0]["what"], "@" in former[0]["who"], len(former)) == ("deleted", True, 5)
+    with TestClient(create_app(workspace.settings)) as client:
+        over_http = client.get("/store/job/history", params={"job_id": str(logs.job_id)})
+    assert (over_http.status_code, over_http.json()) == (200, former)
+    # One of the same name has a history of its own.
+    new_archive(workspace, logs.spec.bucket, prefix="again")
+    assert [one["what"] for one in nats3.ok("history", "logs", "-o", "json").json] == ["created"]
+    assert nats3.ok("history", "logs", "--deleted", "-o", "json").json == former
+    assert nats3.refused("history", "none").startswith("2 Error: There is no archive none")

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -83,6 +84,26 @@ def test_a_granted_role_does_everything_but_change_the_schema(
         # The cleaning of the catalog deletes rows of retired chunks, and no others.
         with pytest.raises(psycopg.IntegrityError):
             connection.execute("delete from nats3.chunk")
+        _audit_stays(connection)
+
+
+def _audit_stays(connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+    """What was done to an archive, by whom and why, stays as it is."""
+    connection.execute(
+        "insert into nats3.erasure (archive_id, reason, chosen_by) select min(id), 'a', '{}' from nats3.archive"
+    )
+    connection.execute("update nats3.erasure set finished_at = now(), messages = 5, chunks = 1")
+    for statement in ("update nats3.event set what = 'swept'", "delete from nats3.event", "delete from nats3.erasure"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(statement.encode())
+    for change in ("reason = 'b'", "actor = 'c'", "began_at = now()", "messages = 0", "finished_at = null"):
+        with pytest.raises(psycopg.IntegrityError):
+            connection.execute(f"update nats3.erasure set {change}".encode())
+    events = connection.execute("select what, happened_at from nats3.event order by id").fetchall()
+    assert {"created", "deleted", "changed"} <= {what for what, _ in events}
+    # Not even by the function that forgets what nats3 does by itself.
+    assert connection.execute("select nats3.forget_events(-1000000, 100)").fetchone() == (0,)
+    assert connection.execute("select what, happened_at from nats3.event order by id").fetchall() == events
 
 
 def _job() -> JobDefinition:

@@ -275,7 +275,7 @@ def test_a_held_hour_is_compacted_and_expires_once_it_is_released(
     age(postgres_url)
     sweep(workspace)
     assert len(stored(s3_client, bucket)) == 1
-    told = [one.happening.what for one in history(workspace, "logs")]
+    told = [one.happening.what for one in history(workspace, [logs])]
     assert [what for what in reversed(told) if what in ("held", "compacted", "expired", "released")] == [
         "held",
         "compacted",

@@ -115,11 +115,12 @@ def get_store_job_history(
     limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="The newest lines.")] = LINES,
     since: Annotated[str | None, Query(description="Nothing earlier: an RFC 3339 time, a date, or -2h.")] = None,
 ) -> Any:
-    """The history of the archive, the newest first: captures, seals, replays, removals, expiries, holds, repairs,
-    adoptions and changes of settings; who did it, and the next step of what failed."""
+    """The history of the archive, also of a deleted one, the newest first: captures, seals, replays, removals,
+    expiries, holds, erasures, repairs, adoptions and changes of settings; who did it, and the next step of what
+    failed."""
     since_ns = time_in("since", since)
     begin = None if since_ns is None else datetime.fromtimestamp(since_ns / SECOND_NS, UTC)
-    found = history(work, use_cases.find(work, job_id).name, limit, begin)
+    found = history(work, [use_cases.known(work, job_id)], limit, begin)
     return [HistoryEntry.of(one, WORDS) for one in found]
 
 

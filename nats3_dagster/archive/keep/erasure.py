@@ -69,6 +69,18 @@ def plan(workspace: Workspace, archive: Archive, wanted: Wanted) -> Erased:
 
 
 def erase(workspace: Workspace, archive: Archive, wanted: Wanted, *, reason: str, chosen_by: Sequence[str]) -> Erased:
+    """As `_erase_wanted`; what a hold or a running replay refuses is in the history too, with who asked for it."""
+    try:
+        return _erase_wanted(workspace, archive, wanted, reason=reason, chosen_by=chosen_by)
+    except Conflict as error:
+        asked = {"reason": reason.strip(), "by": list(chosen_by)}
+        workspace.catalog.history.refused(archive, "erasure_refused", asked, error)
+        raise
+
+
+def _erase_wanted(
+    workspace: Workspace, archive: Archive, wanted: Wanted, *, reason: str, chosen_by: Sequence[str]
+) -> Erased:
     """Erase the messages of these sequences. `reason`: why, for the audit. `chosen_by`: the kinds of conditions that
     chose them. Seals their hours again, and removes every object that has them.
 

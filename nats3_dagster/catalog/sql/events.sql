@@ -13,10 +13,8 @@ from (
 group by archive_id;
 
 -- name: forget_events(keep_s, limit_to)
--- Forgets events of this many seconds ago, the oldest first.
-delete from nats3.event where id = any(array(
-    select id from nats3.event where happened_at < now() - make_interval(secs => :keep_s) order by happened_at limit :limit_to
-));
+-- Forgets events of this many seconds ago, the oldest first, of what nats3 does by itself; the number of them.
+select nats3.forget_events(:keep_s, :limit_to);
 
 -- name: forget_holds(keep_s, limit_to)
 -- Forgets holds that were deleted this many seconds ago.

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from nats3_dagster.archive.keep import retention
-from nats3_dagster.archive.read.history import LINES, MOST_LINES
+from nats3_dagster.archive.read.history import LINES, MOST_LINES, archives_of
 from nats3_dagster.archive.read.history import history as use_case
 from nats3_dagster.cli.store.store_views import change_lines
 from nats3_dagster.cli.terminal.options import ArchiveName, Output, parse_time_text
@@ -59,14 +59,17 @@ def history(
         str | None,
         typer.Option("--since", metavar="TIME", parser=parse_time_text, help="Nothing earlier, as -2h or a date."),
     ] = None,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Of deleted archives that had this name.")] = False,
     output: Output = Format.table,
 ) -> None:
     """List what happened to an archive, the newest first, with who did it and the next step of a failure.
 
-    It has captures, seals, replays, removals, expiries, holds, repairs, adoptions and changes of settings."""
+    It has captures, seals, replays, removals, expiries, holds, erasures, repairs, adoptions and changes of settings.
+    Where there is no archive of this name any more, those of deleted ones."""
     begin = None if since is None else datetime.fromtimestamp(parse_time(since) / SECOND_NS, UTC)
     with Workspace(Settings.load()) as workspace:
-        entries = [HistoryEntry.of(one, WORDS).plain() for one in use_case(workspace, name, limit, begin)]
+        archives = archives_of(workspace, name, deleted=deleted)
+        entries = [HistoryEntry.of(one, WORDS).plain() for one in use_case(workspace, archives, limit, begin)]
     show(output, entries, _HISTORY)
 
 

@@ -24,3 +24,10 @@ create table nats3.erased_object (
     primary key (bucket, key)
 );
 create index erased_object_erasure on nats3.erased_object (erasure_id);
+
+-- An erasure says for good who erased, when and why; it only counts up, and ends once.
+create trigger erasure_immutable before update of id, archive_id, reason, chosen_by, actor, began_at on nats3.erasure
+    for each row execute function nats3.refuse();
+create trigger erasure_grows before update on nats3.erasure for each row
+    when (old.finished_at is not null or new.messages < old.messages or new.chunks < old.chunks)
+    execute function nats3.refuse();

@@ -1,27 +1,41 @@
 -- Events: what was done to an archive that leaves no other row, and who did it. Captures, seals and replays have rows of
 -- their own (history.sql).
 
--- Who works with the catalog: a user and a host, as the process gives them (session.sql), else the role.
-create function nats3.actor() returns text language sql stable
-    return coalesce(nullif(current_setting('nats3.actor', true), ''), current_user::text);
-
 create table nats3.event (
     id             bigint generated always as identity primary key,
     archive_id     bigint not null references nats3.archive,
     what           text not null check (what in (
         'created', 'rebuilt', 'changed', 'deleted', 'held', 'released', 'expired', 'removed', 'swept', 'repaired',
-        'adopted', 'compacted', 'erased')),
+        'adopted', 'compacted', 'erased', 'erasure_refused')),
     -- changed: the settings as [before, after] by column. held, released: the hold. expired: chunks, messages, bytes and
     -- the first and the last hour. removed, repaired, adopted, compacted: chunks, and what removed them. swept: objects. erased: messages, chunks, the reason, and the
-    -- kinds of conditions. Nothing of
-    -- messages.
+    -- kinds of conditions. erasure_refused: the reason, the kinds of conditions, and the error with its kind. Nothing of messages.
     detail         jsonb not null default '{}',
     actor          text not null default nats3.actor(),
     dagster_run_id text,
     happened_at    timestamptz not null default now()
 );
 create index event_order on nats3.event (archive_id, happened_at desc, id desc);
-create index event_old on nats3.event (happened_at);
+create index event_old on nats3.event (happened_at)
+    where what in ('expired', 'removed', 'swept', 'repaired', 'adopted', 'compacted');
+
+-- Forgets events of this many seconds ago, the oldest first, of what nats3 does by itself; what people did stays. The number of
+-- them. A granted role may not delete events (grants.py): this runs as the schema's owner, and forgets none of the last day.
+create function nats3.forget_events(keep_s bigint, most integer) returns bigint
+    language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    forgotten bigint;
+begin
+    delete from nats3.event where id = any(array(
+        select id from nats3.event
+        where what in ('expired', 'removed', 'swept', 'repaired', 'adopted', 'compacted')
+          and happened_at < now() - make_interval(secs => greatest(keep_s, 86400))
+        order by happened_at limit most));
+    get diagnostics forgotten = row_count;
+    return forgotten;
+end
+$$;
+revoke execute on function nats3.forget_events from public;
 
 create function nats3.archive_noted() returns trigger language plpgsql as $$
 begin

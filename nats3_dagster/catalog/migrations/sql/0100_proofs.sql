@@ -26,7 +26,7 @@ create trigger chunk_live_kept before delete on nats3.chunk for each row
 create trigger gap_immutable before update of archive_id, incarnation_id, reason, first_hour, last_hour or delete on nats3.gap
     for each row when (pg_trigger_depth() = 0 and not nats3.is_removed(old.reason)) execute function nats3.refuse();
 create trigger seal_immutable before update of id, archive_id, hour, number, revision, chunks, losses, messages, gaps, content,
-    bucket, key, sha256, stored_bytes, dagster_run_id, sealed_at
+    bucket, key, sha256, stored_bytes, actor, dagster_run_id, sealed_at
     on nats3.seal for each row execute function nats3.refuse();
 create function nats3.seal_kept() returns trigger language plpgsql as $$
 begin

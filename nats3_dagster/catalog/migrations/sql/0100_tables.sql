@@ -1,6 +1,10 @@
 -- What exists. Sequences are JetStream stream sequences; a range covers its lower bound and stops before its upper.
 -- Times ending in _ns are nanoseconds since 1970 in UTC. dagster_run_id is the run that made the row, where one did.
 
+-- Who works with the catalog: a user and a host, as the process gives them (session.sql), else the role.
+create function nats3.actor() returns text language sql stable
+    return coalesce(nullif(current_setting('nats3.actor', true), ''), current_user::text);
+
 create function nats3.size(int8range) returns bigint
     language sql immutable strict parallel safe
     return upper($1) - lower($1);
@@ -405,6 +409,7 @@ create table nats3.seal (
     key            text collate "C" not null,
     sha256         text collate "C" not null check (sha256 ~ '^[0-9a-f]{64}$'),
     stored_bytes   bigint not null check (stored_bytes > 0),
+    actor          text not null default nats3.actor(),
     dagster_run_id text,
     sealed_at      timestamptz not null default now(),
     -- When the hour was sealed again; null for its newest seal.
@@ -521,6 +526,8 @@ create table nats3.replay (
     -- seconds.
     progress_published bigint not null default 0 check (progress_published >= 0),
     progress_found bigint not null default 0 check (progress_found >= 0),
+    -- Who planned it.
+    actor          text not null default nats3.actor(),
     dagster_run_id text,
     created_at     timestamptz not null default now(),
     started_at     timestamptz,

@@ -14,6 +14,7 @@ create table nats3.capture (
     -- The kind of the error and what happened; both null for one that completed.
     error_kind     text,
     error          text,
+    actor          text not null default nats3.actor(),
     dagster_run_id text,
     constraint capture_error check ((error_kind is null) = (error is null))
 );
