@@ -103,7 +103,7 @@ class Problem(BaseModel):
 _DESCRIPTIONS = {
     400: "The body cannot be read, or a token is in the address.",
     401: "A valid token is needed.",
-    403: "The token may only read, or a page of another server asks.",
+    403: "The token is without the scope, or a page of another server asks.",
     404: "There is nothing of this id or name.",
     409: "It is there already, or something else is in the way: the state of a stream, a target or an object.",
     413: "The body is too large.",
@@ -158,6 +158,14 @@ def refused(status: int, title: str, what: str, hint: str) -> dict[str, Any]:
     return _document(status, title, what, next=hint)
 
 
+class Refused(Exception):
+    """Ends a request with a problem that `refused` made."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        super().__init__(document["error"])
+        self.document = document
+
+
 def too_large(most: int) -> dict[str, Any]:
     """The problem of a body of more than `most` bytes."""
     return _document(413, "Content Too Large", f"The body has more than {most:,} bytes")
@@ -169,6 +177,10 @@ def add_problems(app: FastAPI) -> None:
     @app.exception_handler(Nats3Error)
     def ours(_: Request, error: Nats3Error) -> JSONResponse:
         return answer(problem(error))
+
+    @app.exception_handler(Refused)
+    def not_allowed(_: Request, error: Refused) -> JSONResponse:
+        return answer(error.document)
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:

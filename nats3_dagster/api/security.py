@@ -1,6 +1,7 @@
 """Access control: a request needs a token, and a page of another server may not use a user's browser.
 
-Invariant: a route needs a token unless it is named in `_OPEN`, so that a new one is closed.
+Invariant: a route needs a token unless it is named in `_OPEN`, so that a new one is closed; and what changes something
+needs the scope `write` unless it is in `_SCOPED`.
 """
 
 import re
@@ -9,20 +10,29 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from fastapi import Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as HttpScope
 
 from nats3_dagster.actor import working_for
-from nats3_dagster.api.problems import answer, refused
+from nats3_dagster.api.problems import Refused, answer, refused
 from nats3_dagster.api.tokens import Tokens, name_of
 from nats3_dagster.errors import OperatorError
+from nats3_dagster.settings.token_scopes import Scope
 
 # What a scope is told of the request: what its token allows.
 ACCESS = "nats3.access"
 PREFIX = "/api/v1"
 _OPEN = frozenset({"/ping", "/ready", "/docs", "/docs/start.js", "/openapi.json"})
 _OPEN_BELOW = "/docs/files/"
+# What takes messages away for good, and what keeps them from that, have scopes of their own.
+_SCOPED: tuple[tuple[re.Pattern[str], Scope], ...] = (
+    (re.compile(r"/archive/[^/]+/erase"), Scope.erase),
+    (re.compile(r"/archive/[^/]+/holds(/[^/]+)?"), Scope.hold),
+)
+_ALL = frozenset(Scope)
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 # Parameters that clients of other servers put a token into: an address is in logs and in the history of a browser.
 _IN_ADDRESS = frozenset({"token", "access_token", "api_token", "api_key", "apikey", "bearer", "authorization"})
@@ -57,7 +67,7 @@ class Gate:
         self._tokens = tokens
         self._names = names
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -69,7 +79,7 @@ class Gate:
         with working_for("" if writer is None else name_of(writer)):
             await (response or self._app)(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers, token: bytes | None) -> JSONResponse | None:
+    def _refusal(self, scope: HttpScope, headers: Headers, token: bytes | None) -> JSONResponse | None:
         """The answer where the request is refused; otherwise `scope` gets what the request may do."""
         if _IN_ADDRESS & {name.lower() for name, _ in parse_qsl(scope["query_string"].decode("latin-1"))}:
             return _refuse(
@@ -92,10 +102,11 @@ class Gate:
             return _refuse(403, "Foreign origin", "A page of another server may not write here", hint)
         access = self._access(token)
         scope[ACCESS] = access
-        if access == "write" or (access == "read" and is_reading) or _is_open(scope["path"]):
+        needed = Scope.read if is_reading else _needed(scope["path"])
+        if _is_open(scope["path"]) or (access and needed in access):
             return None
-        if access == "read":
-            return _refuse(403, "Forbidden", "This token may only read", "Ask with a token of NATS3_API_TOKENS")
+        if access:
+            return answer(forbidden(access, needed))
         given = "That token is not valid" if "authorization" in headers else "A token is needed"
         return _refuse(
             401,
@@ -105,10 +116,10 @@ class Gate:
             {"WWW-Authenticate": 'Bearer realm="nats3"'},
         )
 
-    def _access(self, token: bytes | None) -> str | None:
-        """`write`, `read`, or None for nothing. Without tokens all may write."""
+    def _access(self, token: bytes | None) -> frozenset[Scope] | None:
+        """The scopes; None for nothing. Without tokens all may do everything."""
         if not self._tokens:
-            return "write"
+            return _ALL
         return None if token is None else self._tokens.access(token)
 
 
@@ -135,6 +146,25 @@ def document_tokens(document: dict[str, Any], tokens: Tokens) -> None:
         if _is_open(path):
             for operation in operations.values():
                 operation["security"] = []
+
+
+def require(request: Request, needed: Scope) -> None:
+    """Raises Refused unless the request's token has the scope: for what only the body or a parameter asks for."""
+    access: frozenset[Scope] = request.scope[ACCESS]
+    if needed not in access:
+        raise Refused(forbidden(access, needed))
+
+
+def forbidden(access: frozenset[Scope], needed: Scope) -> dict[str, Any]:
+    """The problem of a token without the scope that is needed."""
+    may = " and ".join(scope for scope in Scope if scope in access)
+    what = "This token may only read" if len(access) == 1 else f"This token may {may} only"
+    return refused(403, "Forbidden", what, f"Ask with a token that has the scope {needed} in NATS3_API_TOKENS")
+
+
+def _needed(path: str) -> Scope:
+    own = path.removeprefix(PREFIX)
+    return next((scope for pattern, scope in _SCOPED if pattern.fullmatch(own)), Scope.write)
 
 
 def _is_open(path: str) -> bool:

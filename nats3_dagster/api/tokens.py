@@ -6,10 +6,11 @@ Invariant: a token is neither kept nor repeated, only its SHA-256 is compared.
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from nats3_dagster.settings import Settings
+from nats3_dagster.settings.token_scopes import Scope
 
 # By it scanners of repositories know a token that was committed.
 _BEGIN = "nats3_"
@@ -18,23 +19,23 @@ _BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """SHA-256 in lower-case hex of the tokens that may write, and of those that may only read."""
+    """The scopes of each token, by its SHA-256 in lower-case hex."""
 
-    writing: tuple[str, ...] = ()
-    reading: tuple[str, ...] = ()
+    scopes: Mapping[str, frozenset[Scope]] = field(default_factory=dict[str, frozenset[Scope]])
 
     @classmethod
     def of(cls, settings: Settings) -> "Tokens":
-        return cls(*settings.api_token_hashes)
+        return cls(settings.api_token_scopes)
 
     def __bool__(self) -> bool:
-        return bool(self.writing or self.reading)
+        return bool(self.scopes)
 
-    def access(self, token: bytes) -> str | None:
-        """`write`, `read`, or None for a token that is none of them."""
+    def access(self, token: bytes) -> frozenset[Scope] | None:
+        """The scopes of the token; None for one that is none of them. Compared with all of them, and each takes as long
+        as any other."""
         given = _digest(token)
-        may_write, may_read = _is_one_of(given, self.writing), _is_one_of(given, self.reading)
-        return "write" if may_write else "read" if may_read else None
+        found = [scopes for digest, scopes in self.scopes.items() if hmac.compare_digest(given, digest)]
+        return found[0] if found else None
 
 
 def name_of(token: bytes) -> str:
@@ -51,8 +52,3 @@ def new_token() -> tuple[str, str]:
 
 def _digest(token: bytes) -> str:
     return hashlib.sha256(token).hexdigest()
-
-
-def _is_one_of(given: str, hashes: Iterable[str]) -> bool:
-    """Compared with all of them, and each takes as long as any other."""
-    return sum([hmac.compare_digest(given, one) for one in hashes]) > 0

@@ -1,6 +1,6 @@
 """An installation of nats3: what the doctor finds, settings, and the rights that nats3 and its clients need."""
 
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field
 
@@ -8,6 +8,7 @@ from nats3_dagster.archive.health import finding
 from nats3_dagster.archive.permissions import Permissions as Needed
 from nats3_dagster.documents.base import Document, Words
 from nats3_dagster.settings import Settings
+from nats3_dagster.settings.token_scopes import Scope
 
 
 class Finding(Document):
@@ -53,7 +54,7 @@ class Token(Document):
     """A new token of the HTTP API, which is stored nowhere."""
 
     token: str = Field(description="For the client.")
-    access: Literal["read", "write"]
+    scopes: list[Scope] = Field(description="What it may do.")
     setting: str = Field(description="For the environment of the server; it has the token's SHA-256.")
 
 

@@ -32,6 +32,7 @@ from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.jetstream.login_files import Embedded
 from nats3_dagster.model.quantities import parse_duration, parse_size
 from nats3_dagster.plausible import NAME, PATH, fault
+from nats3_dagster.settings.token_scopes import token_scopes
 
 
 def _quantity(parse: Callable[[str], int], what: str) -> BeforeValidator:
@@ -89,14 +90,6 @@ def listen_address(text: str) -> tuple[str, int]:
     return match[1].strip("[]") or "0.0.0.0", int(match[2])  # noqa: S104  it was asked for
 
 
-def token_hashes(text: str) -> tuple[str, ...]:
-    """The hashes in lower case. Raises ValueError."""
-    hashes = tuple(part.strip().lower() for part in text.split(",") if part.strip())
-    if not all(re.fullmatch(r"[0-9a-f]{64}", part) for part in hashes):
-        raise ValueError("not the SHA-256 of a token: each is 64 hexadecimal digits, several are joined by commas")
-    return hashes
-
-
 def bucket_profiles(text: str) -> tuple[tuple[str, str], ...]:
     """The profile of each bucket that is elsewhere. Raises ValueError."""
     pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
@@ -125,7 +118,7 @@ HttpUrl = Annotated[str, Address(http_fault), AfterValidator(lambda url: url.rst
 # A path, or the content that a NATS context has in its place.
 LoginFile = Annotated[Path | Embedded, Field(union_mode="left_to_right")]
 # Values that must not show: the SHA-256 of tokens is not a secret, but is private.
-TokenHashes = Annotated[str, _checked(token_hashes), Field(repr=False)]
+TokenHashes = Annotated[str, _checked(token_scopes), Field(repr=False)]
 StorageClass = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 
 
@@ -211,10 +204,9 @@ class Fields(BaseModel):
     dagster_url: HttpUrl | None = None
     # Owners of the assets in Dagster, joined by commas: mail addresses, or `team:platform`.
     owners: str = ""
-    # The HTTP API: host:port; the SHA-256 of tokens that may write, and of those that may read; PEM files.
+    # The HTTP API: host:port; the SHA-256 of each token with its scopes (token_scopes.py); PEM files.
     api_listen: Annotated[str, _checked(listen_address)] = "127.0.0.1:8080"
     api_tokens: TokenHashes = ""
-    api_read_tokens: TokenHashes = ""
     api_tls_cert: Path | None = None
     api_tls_key: Path | None = None
     api_max_body: Size = 1 << 20  # bytes of a request

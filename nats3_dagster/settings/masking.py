@@ -17,6 +17,7 @@ from nats3_dagster.addresses import host_of
 from nats3_dagster.plausible import shown_path
 from nats3_dagster.redaction import STARS, learn, redacted
 from nats3_dagster.settings.names import is_secret
+from nats3_dagster.settings.token_scopes import hashes_in
 
 # Parameters of addresses that are no secrets, of libpq and of Spark Connect.
 _SHOWN: Final = frozenset(
@@ -55,7 +56,7 @@ _SHOWN: Final = frozenset(
         "user_id",
     }
 )
-_HASHES: Final = ("api_tokens", "api_read_tokens")
+_HASHES: Final = ("api_tokens",)
 # A host, several, or the folder of a socket; a port, or several; a path or the name of a database.
 _HOST: Final = re.compile(r"(?:[^\s@:/?#\[\]%;&=\\'\"]|%[0-9A-Fa-f]{2})*|\[[0-9A-Fa-f:.%]+\]")
 _PORT: Final = re.compile(r"[\d,]*")
@@ -101,7 +102,7 @@ def learn_setting(key: str, value: object) -> None:
     if _is_address(key):
         learn(*secrets_of(value))
     elif is_secret(key) or key in _HASHES:
-        learn(value, *(value.split(",") if key in _HASHES else ()))
+        learn(value, *(hashes_in(value) if key in _HASHES else ()))
 
 
 def secrets_of(address: str) -> Iterator[str]:

@@ -51,7 +51,7 @@ def is_secret(key: str) -> bool:
 
 def has_file(key: str) -> bool:
     """True if the value may come from the file that `<variable>_FILE` names: Docker's and Kubernetes' secrets."""
-    return is_secret(key) or key in ("nats_url", "api_tokens", "api_read_tokens")
+    return is_secret(key) or key in ("nats_url", "api_tokens")
 
 
 def key_of(text: str) -> str | None:

@@ -14,12 +14,13 @@ from nats3_dagster.jetstream.login_files import Embedded
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.objects import StoreOptions, profile_place
 from nats3_dagster.settings.config_file import config_path, holds_secrets
-from nats3_dagster.settings.fields import Fields, bucket_profiles, listen_address, token_hashes
+from nats3_dagster.settings.fields import Fields, bucket_profiles, listen_address
 from nats3_dagster.settings.home import home
 from nats3_dagster.settings.masking import masked
 from nats3_dagster.settings.names import unknown_variables
 from nats3_dagster.settings.nats_context import context_file, context_has_secret
 from nats3_dagster.settings.sources import DEFAULT, find_values
+from nats3_dagster.settings.token_scopes import Scopes, token_scopes
 from nats3_dagster.steps import Next
 
 log = logging.getLogger(__name__)
@@ -165,9 +166,9 @@ class Settings(Fields):
         return listen_address(self.api_listen)
 
     @property
-    def api_token_hashes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The SHA-256 in lower-case hex of the tokens that may write, and of those that may only read."""
-        return token_hashes(self.api_tokens), token_hashes(self.api_read_tokens)
+    def api_token_scopes(self) -> Scopes:
+        """The scopes of each token, by its SHA-256 in lower-case hex."""
+        return token_scopes(self.api_tokens)
 
     @property
     def api_tls(self) -> tuple[str, str] | None:

@@ -202,7 +202,7 @@ def test_errors_and_reports_have_no_secret(
         "NATS3_API_TOKENS": wrong,
         "NATS3_NATS_USER_SEED": wrong,
         "NATS3_NATS_TOKEN": wrong,
-        "NATS3_API_READ_TOKENS": HASH,
+        "NATS3_API_TOKENS ": f"{HASH}:{wrong}",
     }
     for name, value in cases.items():
         with monkeypatch.context() as patch:

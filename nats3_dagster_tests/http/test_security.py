@@ -6,9 +6,11 @@ import logging
 import os
 import socket
 import ssl
+import uuid
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -25,13 +27,15 @@ from nats3_dagster.api.tokens import Tokens, new_token
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.settings import Settings
+from nats3_dagster.settings.token_scopes import Scope, token_scopes
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.servers.serving import serving
+from nats3_dagster_tests.support.small_chunks import small
 from nats3_dagster_tests.support.stored import made
 
 PROBLEM = "application/problem+json"
-WRITE, OLD, READ = (new_token() for _ in range(3))
+WRITE, OLD, READ, ERASE, HOLD, BOTH = (new_token() for _ in range(6))
 # Every way to ask, and none of it is somewhere.
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -42,9 +46,16 @@ def bearer(token: str) -> dict[str, str]:
 
 @pytest.fixture
 def guarded(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    """The API with two tokens that may write, and one that may read."""
-    monkeypatch.setenv("NATS3_API_TOKENS", f"{OLD[1]}, {WRITE[1].upper()}")
-    monkeypatch.setenv("NATS3_API_READ_TOKENS", READ[1])
+    """The API with two tokens that may write, one that may read, one that may erase and one that may hold."""
+    tokens = (
+        OLD[1],
+        WRITE[1].upper(),
+        f"{READ[1]}:read",
+        f"{ERASE[1]}:erase",
+        f"{HOLD[1]}:hold",
+        f"{BOTH[1]}:write+hold",
+    )
+    monkeypatch.setenv("NATS3_API_TOKENS", ", ".join(tokens))
     with TestClient(create_app(Settings.load()), raise_server_exceptions=False) as client:
         yield client
 
@@ -102,6 +113,65 @@ def test_what_tokens_may(guarded: TestClient) -> None:
     assert guarded.get("/store/jobs", headers={"Authorization": f"bEARER  {READ[0]}"}).status_code == 200
     twice = [("Authorization", f"Bearer {READ[0]}"), ("Authorization", f"Bearer {WRITE[0]}")]
     assert guarded.get("/store/jobs", headers=twice).status_code == 401
+
+
+def test_erasures_and_holds_need_scopes_of_their_own(guarded: TestClient) -> None:
+    """One token cannot place a hold, end it and erase what it held. With the scope there is nothing to be found."""
+    replay: dict[str, object] = {
+        "bucket": "b",
+        "read_stream": "s",
+        "write_subject": "a.>",
+        "delete_chunks": True,
+        "read_subject": "x.>",
+    }
+    requests: list[tuple[str, str, dict[str, Any] | None, set[str]]] = [
+        ("POST", "/archive/x/erase", {"reason": "a", "sequences": [1, 1]}, {"erase"}),
+        ("POST", "/archive/x/holds", {"name": "a", "reason": "b"}, {"hold"}),
+        ("DELETE", "/archive/x/holds/a?reason=b", None, {"hold"}),
+        ("POST", "/archive/x/expire", None, {"write"}),
+        ("POST", "/archive/x/copy", None, {"write"}),
+        ("DELETE", f"/store/job?job_id={uuid.uuid4()}", None, {"write"}),
+        ("DELETE", f"/store/job?job_id={uuid.uuid4()}&purge=true", None, set()),
+        ("POST", "/load/job", replay, set()),
+        ("POST", "/load/job", replay | {"delete_chunks": False}, {"write"}),
+        ("GET", "/store/jobs", None, {"read", "write", "erase", "hold"}),
+    ]
+    tokens = {"read": READ, "write": WRITE, "erase": ERASE, "hold": HOLD}
+    for method, path, body, scopes in requests:
+        for prefix in PREFIXES:
+            said = {
+                scope: guarded.request(method, prefix + path, headers=bearer(token[0]), json=body)
+                for scope, token in tokens.items()
+            }
+            allowed = {scope for scope, answer in said.items() if answer.status_code != 403}
+            assert allowed == scopes, (method, path, {scope: answer.text for scope, answer in said.items()})
+    told = guarded.post("/archive/x/erase", headers=bearer(WRITE[0]), json={}).json()
+    assert told["error"] == "This token may read and write only"
+    assert told["next"] == "Ask with a token that has the scope erase in NATS3_API_TOKENS"
+
+
+def test_a_token_with_all_scopes_is_in_the_history(
+    settings: Settings, workspace: Workspace, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS3_API_TOKENS", f"{WRITE[1]}:write+erase+hold")
+    archive = made(workspace, bucket, "logs")
+    folder.claim(workspace, archive)
+    small(workspace, archive, 1)
+    asked = bearer(WRITE[0])
+    with TestClient(create_app(Settings.load()), headers=asked) as client:
+        for method, path, body in (
+            ("POST", "holds", {"name": "a", "reason": "order 1"}),
+            ("POST", "erase", {"reason": "request 1", "sequences": [1, 1]}),
+            ("DELETE", "holds/a?reason=over", None),
+            ("POST", "erase", {"reason": "request 1", "sequences": [1, 1]}),
+        ):
+            client.request(method, f"/archive/logs/{path}", json=body)
+        history = client.get("/store/job/history", params={"job_id": str(archive.job_id)}).json()
+        assert client.delete("/store/job", params={"job_id": str(archive.job_id), "purge": True}).status_code == 200
+    of_people = ("held", "erasure_refused", "released", "erased")
+    told = [(one["what"], one["who"].partition(",")[0]) for one in reversed(history) if one["what"] in of_people]
+    token = f"token {WRITE[1][:8]}"
+    assert told == [("held", token), ("erasure_refused", token), ("released", token), ("erased", token)]
 
 
 def test_a_body_is_not_read_for_nobody(guarded: TestClient) -> None:
@@ -199,7 +269,7 @@ def test_a_server_without_tokens_answers_to_localhost_only(local: TestClient) ->
 
 
 def test_with_tokens_a_server_answers_to_any_name(guarded: TestClient) -> None:
-    assert names_of(Tokens(reading=(READ[1],)), "127.0.0.1") is None
+    assert names_of(Tokens({READ[1]: frozenset({Scope.read})}), "127.0.0.1") is None
     assert guarded.get("/store/jobs", headers={"Host": "nats3.example", **bearer(READ[0])}).status_code == 200
 
 
@@ -228,7 +298,7 @@ def test_only_loopback_may_do_without_a_token() -> None:
     for host in ("0.0.0.0", "::", "10.0.0.1", "fe80::1%eth0"):
         with pytest.raises(OperatorError, match="no token is set"):
             check_reach(Tokens(), host)
-        check_reach(Tokens(reading=(READ[1],)), host)
+        check_reach(Tokens({READ[1]: frozenset({Scope.read})}), host)
 
 
 def test_serve_refuses_what_is_not_safe_or_not_set(
@@ -251,10 +321,15 @@ def test_serve_refuses_what_is_not_safe_or_not_set(
 
 
 def test_a_new_token_is_printed_once_with_its_setting(nats3: Command) -> None:
-    for words, name, access in (((), "NATS3_API_TOKENS", "write"), (("--read",), "NATS3_API_READ_TOKENS", "read")):
+    for words, scopes, end in (
+        ((), ["read", "write"], ""),
+        (("--scope", "read"), ["read"], ":read"),
+        (("--scope", "hold", "--scope", "erase"), ["read", "erase", "hold"], ":read+erase+hold"),
+    ):
         made = nats3.ok("token", "create", *words, "-o", "json").json
         digest = hashlib.sha256(made["token"].encode()).hexdigest()
-        assert made == {"token": made["token"], "access": access, "setting": f"{name}={digest}"}
+        assert made == {"token": made["token"], "scopes": scopes, "setting": f"NATS3_API_TOKENS={digest}{end}"}
+        assert token_scopes(made["setting"].partition("=")[2]) == {digest: set(scopes)}
         assert len(made["token"]) == len("nats3_") + 43
     assert nats3.ok("token", "create").out != nats3.ok("token", "create").out
 
@@ -393,7 +468,7 @@ def test_history_names_the_token_of_each_request(guarded: TestClient, workspace:
     archive = made(workspace, bucket, "logs")
     folder.claim(workspace, archive)
     process = actor()
-    for number, (token, _) in enumerate((OLD, WRITE, OLD)):
+    for number, (token, _) in enumerate((HOLD, BOTH, HOLD)):
         placed = guarded.post(
             "/archive/logs/holds", json={"name": f"hold-{number}", "reason": "order 5"}, headers=bearer(token)
         )
@@ -401,5 +476,5 @@ def test_history_names_the_token_of_each_request(guarded: TestClient, workspace:
         assert guarded.get("/store/jobs", headers=bearer(READ[0])).status_code == 200
     holds = workspace.catalog.holds.all(archive)
     assert {hold.name: hold.actor for hold in holds} == {
-        f"hold-{number}": f"token {digest[:8]}, {process}" for number, (_, digest) in enumerate((OLD, WRITE, OLD))
+        f"hold-{number}": f"token {digest[:8]}, {process}" for number, (_, digest) in enumerate((HOLD, BOTH, HOLD))
     }

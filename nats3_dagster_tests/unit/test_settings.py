@@ -145,7 +145,7 @@ def test_values_have_the_types_that_they_are_used_as() -> None:
     settings = Settings.load()
     assert (settings.delete_grace, settings.api_max_body) == (5400, 2 << 20)
     assert settings.api_address == ("::1", 0)
-    assert settings.api_token_hashes == (("a" * 64,), ())
+    assert settings.api_token_scopes == {"a" * 64: {"read", "write"}}
     assert settings.api_tls is None
     Path("c").write_text("")
     toml('api_tls_cert = "c"')

@@ -28,7 +28,8 @@ Name = Annotated[Text, Path(description="Name of the archive.", examples=["logs"
 
 @router.post("/holds", status_code=201, response_model=PlacedHold)
 def place_hold(name: Name, body: PlaceHold, work: Work) -> Any:
-    """Hold hours or sequences of an archive: nothing removes them until the hold is deleted."""
+    """Hold hours or sequences of an archive: nothing removes them until the hold is deleted. It needs a token with the
+    scope `hold`, as its end does."""
     return PlacedHold.of_placed(holds.place(work, name, body.name, body.selection(), body.reason))
 
 
@@ -96,8 +97,9 @@ def compact(
 
 @router.post("/erase", response_model=ErasedMessages)
 def erase(name: Name, body: EraseMessages, work: Work) -> Json:
-    """Erase messages for good, with every object that has them. The history names the user of this server as the one
-    who did it. A problem of the store is an error: what was erased stays erased, and the same request does the rest."""
+    """Erase messages for good, with every object that has them. It needs a token with the scope `erase`, which the
+    history names. A problem of the store is an error: what was erased stays erased, and the same request does the
+    rest."""
     archive = work.catalog.archives.get(name)
     conditions = Conditions(body.selection(), tuple((body.headers or {}).items()), body.where or "")
     wanted = matching(work, archive, conditions)

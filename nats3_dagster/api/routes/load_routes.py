@@ -13,6 +13,7 @@ from nats3_dagster.api.context import Json, Work
 from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.parameters import JobId
 from nats3_dagster.api.routes.load_events import events
+from nats3_dagster.api.security import require
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.bodies.base import Text
 from nats3_dagster.bodies.load_jobs import CreateLoadJob
@@ -24,6 +25,7 @@ from nats3_dagster.replay import control, jobs
 from nats3_dagster.replay.jobs import JobStatus
 from nats3_dagster.runs import loads
 from nats3_dagster.settings import Settings
+from nats3_dagster.settings.token_scopes import Scope
 
 router = APIRouter(tags=["load"], route_class=JsonRoute)
 
@@ -46,15 +48,19 @@ def create_load_job(
     body: CreateLoadJob,
     work: Work,
     starts: Starts,
+    request: Request,
     response: Response,
     idempotency_key: Annotated[
         UUID | None, Header(description="Becomes the job's id. Given again, it finds the job that it began.")
     ] = None,
 ) -> Any:
-    """Begin a replay. Nothing is recorded if it is refused. `delete_chunks` needs no confirmation here.
+    """Begin a replay. Nothing is recorded if it is refused. `delete_chunks` needs no confirmation here, and
+    a token with the scope `erase`.
 
     Without an `Idempotency-Key` a second unfinished replay of the same selection to the same subjects is refused."""
     spec = body.spec()
+    if spec.delete_chunks and not body.dry_run:
+        require(request, Scope.erase)
     if body.dry_run:
         response.status_code = 200
         with body.named():

@@ -9,6 +9,7 @@ from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 from nats3_dagster.api.context import Json, Recent, Work
 from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.parameters import JobId, time_in
+from nats3_dagster.api.security import require
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive import status
 from nats3_dagster.archive.lifecycle import jobs as use_cases
@@ -23,6 +24,7 @@ from nats3_dagster.documents.keeping import HistoryEntry, Hold
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.runs.reload import reload_locations
 from nats3_dagster.settings import Settings
+from nats3_dagster.settings.token_scopes import Scope
 from nats3_dagster.tables.follow import ANSWER_S, followed
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ def get_store_job(job_id: JobId, work: Work, recent: Recent) -> Json:
 def delete_store_job(
     job_id: JobId,
     work: Work,
+    request: Request,
     later: BackgroundTasks,
     purge: Annotated[
         bool, Query(description="Delete the objects too, for good; also of an archive that was deleted before.")
@@ -63,7 +66,9 @@ def delete_store_job(
 ) -> Any:
     """Delete an archive. Its data stays in the bucket unless `purge` is true. The durable consumer that it made is
     deleted in the stream unless `keep_consumer` is true. Its Iceberg table has no files then, in some seconds at the
-    latest unless its catalog is down."""
+    latest unless its catalog is down. `purge` needs a token with the scope `erase`."""
+    if purge:
+        require(request, Scope.erase)
     with followed(work, use_cases.known(work, job_id).name, patience_s=ANSWER_S):
         archive, deleted = use_cases.delete(work, job_id, purge=purge, keep_consumer=keep_consumer)
     later.add_task(_reload_dagster, work.settings)
