@@ -68,8 +68,8 @@ _HELD = {
             "created": "2026-11-21T07:00:00.000Z",
             "first_hour": "2026-11-21-06:00",
             "last_hour": "2026-11-21-06:00",
-            "first_seq": None,
-            "last_seq": None,
+            "first_seq": 1,
+            "last_seq": 4003,
         }
     ],
 }

@@ -29,5 +29,5 @@ create index erased_object_erasure on nats3.erased_object (erasure_id);
 create trigger erasure_immutable before update of id, archive_id, reason, chosen_by, actor, began_at on nats3.erasure
     for each row execute function nats3.refuse();
 create trigger erasure_grows before update on nats3.erasure for each row
-    when (old.finished_at is not null or new.messages < old.messages or new.chunks < old.chunks)
+    when (old.finished_at <> coalesce(new.finished_at, 'infinity') or new.messages < old.messages or new.chunks < old.chunks)
     execute function nats3.refuse();
