@@ -4,6 +4,7 @@ Invariant: the text of an unforeseen exception is not shown, for it may hold any
 shows all of it.
 """
 
+import errno
 import logging
 import os
 import signal
@@ -25,6 +26,8 @@ from nats3_dagster.redaction import redact_logs, redacted
 from nats3_dagster.steps import Next
 
 INTERRUPTED, TERMINATED = 130, 143
+# Of the file that stdout is, or of a temporary one.
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Loggers that at DEBUG write what they send: session tokens of S3, and the functions of tasks with their logins.
 _TELLING = ("botocore", "boto3", "py4j")
 
@@ -41,15 +44,16 @@ def _run(command: Callable[[], object], debug: bool, words: Mapping[Next, str]) 
         with _logs(debug=debug):
             status = command()
             sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of the output has closed it; without this, Python complains once more when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of the output has closed it
+        _forget_output()
         return 1
     except BaseException as error:
         if isinstance(error, SystemExit | GeneratorExit):
             raise
         if debug:
             print(redacted(traceback.format_exc()), file=sys.stderr, end="")
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _forget_output()
         line, status = _ending(error, words)
         if line:
             note(redacted(line))
@@ -74,8 +78,17 @@ def _ending(error: BaseException, words: Mapping[Next, str]) -> tuple[str, int]:
             return message and f"Error: {message}{stop} See {at} --help", error.exit_code
         case typer.Abort() | KeyboardInterrupt():
             return "Interrupted", INTERRUPTED
+        case OSError(errno=number) if number in _NO_ROOM:
+            # The stores' own files have errors of their own: this is the output, or a temporary file.
+            return f"Error: A file could not be written whole: {os.strerror(number)}. Make room, then run it again", 1
         case _:
             return f"Error: internal error, {type(error).__name__} {_where(error)}. Run it again with --debug", 1
+
+
+def _forget_output() -> None:
+    """Drop what is still to be written to stdout. Without this, Python tries once more when it exits, complains, and
+    has another exit status."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _where(error: BaseException) -> str:

@@ -4,6 +4,7 @@ Invariant: credentials that the SDK found never leave the process: a task takes 
 worker finds and renews its own.
 """
 
+import os
 from datetime import timedelta
 from functools import cache
 from typing import Any, Final
@@ -23,7 +24,7 @@ def sdk_session(profile: str | None, *, has_keys: bool = False) -> Any:
     process. With static keys in the settings, AWS_PROFILE is ignored. Its import takes 0.3 s, so only here. Raises
     OperatorError where there is no such profile."""
     import botocore.session
-    from botocore.exceptions import ProfileNotFound
+    from botocore.exceptions import ConfigParseError, ProfileNotFound
 
     session = botocore.session.Session(session_vars={"profile": (None, None, None, None)} if has_keys else None)
     if profile and not has_keys:
@@ -36,7 +37,34 @@ def sdk_session(profile: str | None, *, has_keys: bool = False) -> Any:
             f"There is no AWS profile {name} in the SDK's files",
             "Correct AWS_PROFILE, or AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE",
         ) from None
+    except ConfigParseError as error:
+        raise OperatorError(
+            f"The AWS SDK cannot read {error.kwargs.get('path', 'its files')}",
+            "Correct it: a line in brackets with the profile's name, then lines of the form key = value",
+        ) from None
     return session
+
+
+def _credentials(session: Any) -> Any:
+    """The credentials that the SDK finds, or None. Raises StoreError."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        return session.get_credentials()
+    except (BotoCoreError, ValueError, OSError, AttributeError, TypeError) as error:
+        raise not_logged_in(error) from error
+
+
+def not_logged_in(error: Exception) -> StoreError:
+    """The StoreError for what the SDK raises while it looks for credentials or renews them. A process that a profile
+    names may print anything, or not be there."""
+    if isinstance(error, OSError):
+        reason = f"the credential_process of its profile does not start: {os.strerror(error.errno or 0)}"
+    elif isinstance(error, ValueError | AttributeError | TypeError):  # no JSON, no UTF-8, or a list
+        reason = "the credential_process of its profile printed no JSON object"
+    else:
+        reason = type(error).__name__
+    return StoreError(f"The AWS SDK cannot log in: {reason}", "Look at its profile and its files, or log in again")
 
 
 @cache
@@ -50,8 +78,10 @@ def _descriptions(data_path: str | None) -> Any:
 
 def sdk_client(options: StoreOptions, config: Any) -> Any:
     """A client of S3, of botocore, with the identity of these options. Raises OperatorError where there is no such
-    profile."""
+    profile, StoreError where the SDK cannot log in."""
     session = sdk_session(options.profile, has_keys=bool(options.access_key_id))
+    if not options.access_key_id:
+        _credentials(session)  # the session keeps them
     session.register_component("data_loader", _descriptions(session.get_config_variable("data_path")))
     return session.create_client(
         "s3",
@@ -78,13 +108,12 @@ def sdk_credentials(options: StoreOptions, where: faults.Place) -> Any:
 
     obstore's own search knows no profile, and waits minutes for an instance role where there is none."""
     import boto3
-    from botocore.exceptions import BotoCoreError
     from obstore.auth.boto3 import Boto3CredentialProvider
 
-    try:
-        return Boto3CredentialProvider(boto3.Session(botocore_session=sdk_session(options.profile)), ttl=_TTL)
-    except (BotoCoreError, ValueError) as error:
-        raise faults.refused(where, "NoCredentials", 0, "") from error
+    session = sdk_session(options.profile)
+    if _credentials(session) is None:
+        raise faults.refused(where, "NoCredentials", 0, "")
+    return Boto3CredentialProvider(boto3.Session(botocore_session=session), ttl=_TTL)
 
 
 def static_keys(options: StoreOptions) -> tuple[str | None, str | None, str | None]:
@@ -94,11 +123,11 @@ def static_keys(options: StoreOptions) -> tuple[str | None, str | None, str | No
 
     if options.access_key_id:
         return options.access_key_id, options.secret_access_key, options.session_token
+    found = _credentials(sdk_session(options.profile))
     try:
-        found = sdk_session(options.profile).get_credentials()
         keys = found.get_frozen_credentials() if found else None
-    except BotoCoreError as error:
-        raise StoreError(f"The AWS SDK cannot log in: {type(error).__name__}", "Look at its settings") from None
+    except (BotoCoreError, ValueError, OSError) as error:
+        raise not_logged_in(error) from error
     if keys:
         learn(keys.secret_key, keys.token)
     return (keys.access_key, keys.secret_key, keys.token) if keys else (None, None, None)
@@ -121,15 +150,10 @@ _WAYS: Final = {
 def identity(options: StoreOptions) -> str:
     """Returns the identity for the store, in words, never with a secret. Raises OperatorError, and StoreError where the
     SDK finds no credentials."""
-    from botocore.exceptions import BotoCoreError
-
     if options.access_key_id:
         return f"static keys, access key {options.access_key_id}"
     way = f"profile {options.profile}" if options.profile else "the AWS SDK's search"
-    try:
-        found = sdk_session(options.profile).get_credentials()
-    except BotoCoreError as error:
-        raise StoreError(f"The AWS SDK cannot log in: {type(error).__name__}", "Look at its settings") from None
+    found = _credentials(sdk_session(options.profile))
     if found is None:
         raise faults.refused(faults.Place(options.place, "none"), "NoCredentials", 0, "")
     return f"{way}: {_WAYS.get(found.method, found.method)}"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from nats3_dagster.errors import StoreError
 from nats3_dagster.objects import faults
-from nats3_dagster.objects.identity import sdk_client
+from nats3_dagster.objects.identity import not_logged_in, sdk_client
 from nats3_dagster.objects.retries import Passing, again, of_code
 from nats3_dagster.objects.store_options import StoreOptions
 
@@ -66,6 +66,7 @@ def send(options: StoreOptions, where: faults.Place, request: Request, **argumen
         BotoCoreError,
         ClientError,
         ConnectionError,
+        CredentialRetrievalError,
         HTTPClientError,
         IncompleteReadError,
         NoCredentialsError,
@@ -83,7 +84,7 @@ def send(options: StoreOptions, where: faults.Place, request: Request, **argumen
 
     silent = (ConnectionError, HTTPClientError, IncompleteReadError)
 
-    def passing(error: Exception) -> Passing:
+    def passing(error: Any) -> Passing:
         if not isinstance(error, ClientError):
             return Passing.NEVER if isinstance(error, SSLError) else Passing.LONG
         if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in _BUSY:
@@ -121,6 +122,8 @@ def send(options: StoreOptions, where: faults.Place, request: Request, **argumen
         raise faults.explain(where, "certificate") from error
     except silent as error:
         raise faults.unreachable(where, "no answer") from error
+    except (CredentialRetrievalError, ValueError, OSError) as error:
+        raise not_logged_in(error) from error
     except BotoCoreError as error:
         raise StoreError(f"{where.place} cannot be asked: {type(error).__name__}", "Look at the S3 settings") from error
 

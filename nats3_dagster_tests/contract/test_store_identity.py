@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ import pytest
 
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import OperatorError, StoreError
-from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, create_bucket, identity
+from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, create_bucket, identity, static_keys
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
 
@@ -38,6 +38,39 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, str(tmp_path / file))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("credentials", "aws_access_key_id = hunter2\n[default\n", "cannot read "),
+        ("credentials", b"[default]\naws_access_key_id = \xff\xfe\n", "cannot read "),
+        ("config", "not a file of the SDK", "cannot read "),
+        ("config", "[default]\ncredential_process = echo hunter2\n", "printed no JSON object"),
+        ("config", "[default]\ncredential_process = true\n", "printed no JSON object"),
+        ("config", "[default]\ncredential_process = /no/such/program\n", "does not start: No such file"),
+        ("config", "[default]\ncredential_process = false\n", "cannot log in: CredentialRetrievalError"),
+        ("config", '[default]\ncredential_process = echo {"Version":2}\n', "cannot log in"),
+        ("config", '[default]\ncredential_process = echo {"Version":1}\n', "cannot log in"),
+        ("config", "[default]\ncredential_process = echo []\n", "cannot log in"),
+    ],
+)
+def test_what_the_sdk_cannot_read_is_named(
+    aws: Path, s3: StoreOptions, file: str, text: str | bytes, says: str
+) -> None:
+    (aws / file).write_bytes(text if isinstance(text, bytes) else text.encode())
+    found = StoreOptions(endpoint=s3.endpoint)
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: bucket_exists(found, "archive"),
+        lambda: Bucket(found, "archive").head("a"),
+        lambda: identity(found),
+        lambda: static_keys(found),
+    )
+    for ask in asks:
+        with pytest.raises((StoreError, OperatorError)) as caught:
+            ask()
+        assert says in str(caught.value)
+        assert "hunter2" not in str(caught.value)
 
 
 # Headers

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -260,6 +261,17 @@ def test_the_exit_status(
     assert exit_status.run(command, debug=False) == status
     assert capsys.readouterr() == ("", said)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("words", ["--version", "store create --help"])
+def test_an_output_that_finds_no_room_is_no_fault_of_ours(words: str) -> None:
+    """And the exit status is ours: Python would try once more to write, and end with 120."""
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "nats3_dagster.cli", *words.split()]
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    said = "Error: A file could not be written whole: No space left on device. Make room, then run it again\n"
+    assert (ran.returncode, ran.stderr) == (1, said)
 
 
 def test_an_exception_that_nobody_foresaw(capsys: pytest.CaptureFixture[str]) -> None:
