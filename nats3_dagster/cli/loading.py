@@ -13,6 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from nats3_dagster.cli.examples import epilog_of
+
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
@@ -38,6 +40,7 @@ class LazyGroup(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self._lazy = dict[str, Lazy]()
+        self._loaded = set[str]()
 
     def add_lazy(self, commands: Mapping[str, Lazy]) -> None:
         self._lazy.update(commands)
@@ -49,10 +52,17 @@ class LazyGroup(TyperGroup):
         if lazy := self._lazy.pop(name, None):
             self.add_command(_imported(name, lazy))
         command = self.commands[name]
+        if name in self._loaded:
+            return command
+        self._loaded.add(name)
         command.help = _unwrapped(command.help)
         if not isinstance(command, LazyGroup):
             command.get_params = partial(_parameters, type(command), command)  # type: ignore[method-assign]
             command.parse_args = partial(_parse_args, type(command), command)  # type: ignore[method-assign]
+            # In a terminal of 80 columns rich cuts words and names of options; click wraps them.
+            command.rich_markup_mode = None
+            above = "" if self.name in (None, "nats3") else f"{self.name} "
+            command.epilog = epilog_of(f"{above}{name}", command.epilog)
         return command
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -81,7 +91,13 @@ def _parameters(kind: Any, command: Any, ctx: Any) -> list[Any]:
 def _parse_args(kind: Any, command: Any, ctx: Any, args: list[str]) -> list[str]:
     """Reads the words of a command as `kind` does. Refuses an option that is given twice: which was meant is not
     known."""
-    _, _, given = command.make_parser(ctx).parse_args([*args])
+    try:
+        _, _, given = command.make_parser(ctx).parse_args([*args])
+    except typer.TyperException as error:
+        # Of an option without its value click does not say in which command it is.
+        if getattr(error, "ctx", None) is None:
+            error.ctx = ctx  # pyright: ignore[reportAttributeAccessIssue]
+        raise
     for parameter, count in Counter(given).items():
         is_option = parameter.param_type_name == "option"
         if count > 1 and is_option and not (parameter.multiple or parameter.is_flag or ctx.resilient_parsing):

@@ -79,7 +79,8 @@ def chunks_asset(
         description=f"Messages of stream {code(spec.stream)} in Parquet chunks, by hour of store time (UTC). Green are "
         "the covered hours: those with messages, and those proven to have none. "
         + (
-            f"Materializing any hour takes all that waits in consumer {code(spec.durable)}, and acknowledges it."
+            f"Materializing any hour takes all that waits in consumer {code(spec.durable or spec.own_durable)}, and "
+            "acknowledges it."
             if spec.mode == "consumer"
             else "Materializing an hour captures what is missing from the archive; materializing it again adds nothing."
         ),

@@ -11,7 +11,7 @@ from nats3_dagster.archive.source.requirements import unmatched_filters
 from nats3_dagster.documents.archives import EXAMPLE, Archive, fields_of
 from nats3_dagster.documents.base import Document, Words, rate, ratio, stamp_of, time_of
 from nats3_dagster.documents.chunks import ChunkFacts
-from nats3_dagster.documents.keeping import Hold
+from nats3_dagster.documents.holds import Hold
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Coverage as Covered
 from nats3_dagster.model import Gap as Missing

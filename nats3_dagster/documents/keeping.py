@@ -10,7 +10,7 @@ from nats3_dagster.archive.read.history import Entry
 from nats3_dagster.archive.stored.copies import Copied
 from nats3_dagster.archive.stored.copy_check import CheckedCopy
 from nats3_dagster.documents.base import Document, Words, stamp
-from nats3_dagster.model import Hold as Stored
+from nats3_dagster.documents.holds import Hold
 
 What = Literal[
     "created",
@@ -60,23 +60,6 @@ class ExpiredHours(Document):
             error=problem and problem.what,
             next=problem and (problem.hint_in(words) or None),
         )
-
-
-class Hold(Document):
-    """A hold: what it covers is not removed, whatever removes it."""
-
-    name: str
-    reason: str
-    placed_by: str
-    created: str
-    first_hour: str | None = Field(description="Null for no bound.")
-    last_hour: str | None
-    first_seq: int | None = Field(description="Of each incarnation of the stream; null for no bound.")
-    last_seq: int | None
-
-    @classmethod
-    def of(cls, hold: Stored, **others: object) -> Self:
-        return cls.by_name(hold, placed_by=hold.actor, created=stamp(hold.created_at), **others)
 
 
 class PlacedHold(Hold):

@@ -5,6 +5,7 @@ import logging
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import typer
 import yaml
 
 from nats3_dagster.cli import exit_status
+from nats3_dagster.cli.examples import EXAMPLES
 from nats3_dagster.cli.global_options import take
 from nats3_dagster.cli.loading import Lazy, LazyGroup
 from nats3_dagster.cli.main import COMMANDS, root
@@ -334,6 +336,50 @@ def test_every_command_has_help_and_both_formats(nats3: Command) -> None:
         shown = nats3.ok(*path.split()[1:], "--help").out
         assert "Usage: " + path in shown
         assert "<bool>" not in shown  # a flag takes no value
+
+
+def test_the_help_of_every_command_is_whole_in_80_columns_and_has_examples_that_parse(
+    nats3: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    without: list[str] = []
+    for path, command in commands():
+        shown = nats3.ok(*path.split()[1:], "--help").out
+        assert "…" not in shown, path
+        assert [line for line in shown.splitlines() if len(line) > 80] == [], path
+        shown_options = [option for option in command.params if not getattr(option, "hidden", False)]
+        names = [word for option in shown_options for word in (*option.opts, *option.secondary_opts)]
+        assert [name for name in names if name.startswith("--") and name not in shown] == [], path
+        if not isinstance(command, LazyGroup) and not command.hidden and f"    {path}" not in shown:
+            without.append(path)
+    assert without == []
+    assert {f"nats3 {path}" for path in EXAMPLES} <= {path for path, _ in commands()}
+    for path, examples in EXAMPLES.items():
+        for example in examples:
+            assert example.startswith(f"nats3 {path}")
+            words = shlex.split(example.split(" > ")[0])[1:]
+            taken = take(words, COMMANDS)
+            assert taken.error is None, example
+            _parsed(taken.words, example)
+
+
+def _parsed(words: list[str], example: str) -> None:
+    """Has the parser of the command take the words, and does not run it."""
+    command: Any = root()
+    while isinstance(command, LazyGroup):
+        command = command.load(words[0])
+        words = words[1:]
+    assert not command.make_context(example, words).args
+
+
+def test_an_option_without_its_value_points_at_the_help_of_its_command(nats3: Command) -> None:
+    wanted = {("load", "create", "--archive"): "load create", ("store", "set", "x", "--keep"): "store set"}
+    for words, path in wanted.items():
+        ran = nats3(*words)
+        assert (ran.status, ran.err) == (
+            2,
+            f"Error: Option '{words[-1]}' requires an argument. See nats3 {path} --help\n",
+        )
 
 
 def test_help_is_wrapped_by_the_terminal_alone() -> None:

@@ -20,7 +20,8 @@ from nats3_dagster.archive.read.history import LINES, MOST_LINES, history
 from nats3_dagster.bodies.store_jobs import CreateStoreJob
 from nats3_dagster.documents.archives import Archive, CreatedArchive, DeletedArchive
 from nats3_dagster.documents.holdings import ArchiveLag
-from nats3_dagster.documents.keeping import HistoryEntry, Hold
+from nats3_dagster.documents.holds import Hold
+from nats3_dagster.documents.keeping import HistoryEntry
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.runs.reload import reload_locations
 from nats3_dagster.settings import Settings

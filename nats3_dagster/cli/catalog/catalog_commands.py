@@ -39,11 +39,11 @@ def catalog() -> None:
     """The catalog in Postgres as a whole."""
 
 
-@app.command(epilog="nats3 catalog rebuild --bucket cold --prefix team/logs --dry-run")
+@app.command()
 def rebuild(
     bucket: Annotated[str, typer.Option("--bucket", metavar="BUCKET", help="The bucket that has the archives.")],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARCHIVE]...", help="Only these archives. Default: all.")
+        list[str] | None, typer.Argument(metavar="ARCHIVE", help="Only these archives. Default: all.")
     ] = None,
     prefix: Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="Key prefix of the archives.")] = "",
     verify: Annotated[
@@ -88,7 +88,7 @@ def rebuild(
         )
 
 
-@app.command(epilog="nats3 catalog dump /backup/nats3.dump")
+@app.command()
 def dump(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write. There may be none yet.")],
     output: Output = Format.table,
@@ -101,7 +101,7 @@ def dump(
     _show_dump(dumped, output)
 
 
-@app.command(epilog="nats3 catalog load /backup/nats3.dump")
+@app.command()
 def load(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that nats3 catalog dump wrote.")],
     output: Output = Format.table,

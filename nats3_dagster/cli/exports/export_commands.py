@@ -74,7 +74,7 @@ def list_(
     archive: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ARCHIVE]", help="Of this archive; of all without it.", autocompletion=completing.archives
+            metavar="ARCHIVE", help="Of this archive; of all without it.", autocompletion=completing.archives
         ),
     ] = None,
     output: Output = Format.table,

@@ -11,7 +11,8 @@ from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, Size, counted, show, show_one, when
 from nats3_dagster.cli.terminal.progress import note
-from nats3_dagster.documents.keeping import DeletedHold, Hold, PlacedHold
+from nats3_dagster.documents.holds import Hold
+from nats3_dagster.documents.keeping import DeletedHold, PlacedHold
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -27,7 +28,7 @@ _LIST: Columns = {
 }
 
 
-@app.command(epilog="nats3 hold create events case-17 --from-time 2026-11-01 --reason 'court order 17'")
+@app.command()
 def create(
     archive: ArchiveName,
     name: HoldName,
@@ -67,7 +68,7 @@ def list_(archive: ArchiveName, output: Output = Format.table) -> None:
     show(output, [Hold.of(one).plain() for one in found], _LIST)
 
 
-@app.command(epilog="nats3 hold delete events case-17 --reason 'the court released it'")
+@app.command()
 def delete(
     archive: ArchiveName,
     name: HoldName,

@@ -119,7 +119,7 @@ def create(
     subject: Annotated[
         list[str],
         typer.Option(
-            "--subject", metavar="SUBJECT", help="The subjects that it captures (NATS filter). May be repeated."
+            "--subject", metavar="FILTER", help="The subjects that it captures (NATS filter). May be repeated."
         ),
     ],
     storage: Annotated[Storage, typer.Option("--storage", help="Storage of the messages.")] = Storage.file,

@@ -22,7 +22,7 @@ from nats3_dagster.workspace import Workspace
 ReplayId = Annotated[
     str | None,
     typer.Argument(
-        metavar="[ID]",
+        metavar="ID",
         help="Id of the replay (see nats3 load list), or name of its job.",
         autocompletion=completing.replays,
     ),

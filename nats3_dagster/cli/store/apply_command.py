@@ -114,7 +114,7 @@ def apply(
 
 def export(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARCHIVE]...", help="Names of archives; all of them without any.")
+        list[str] | None, typer.Argument(metavar="ARCHIVE", help="Names of archives; all of them without any.")
     ] = None,
 ) -> None:
     """Print archives as a file that `nats3 store apply` takes, and would find unchanged; their exports are in it."""

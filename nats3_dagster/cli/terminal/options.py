@@ -94,7 +94,7 @@ ChunkName = Annotated[
 ]
 ArchiveOrNone = Annotated[
     str | None,
-    typer.Argument(metavar="[ARCHIVE]", help="Name of the archive, or of its job.", autocompletion=completing.archives),
+    typer.Argument(metavar="ARCHIVE", help="Name of the archive, or of its job.", autocompletion=completing.archives),
 ]
 JobId = Annotated[str | None, typer.Option("--job-id", metavar="ID", help="In place of the name: the job's id.")]
 Hours = Annotated[
