@@ -128,6 +128,11 @@ class Next(Enum):
         "Forget the table of archive {archive}, and create it again",
         "nats3 table drop {archive}, then nats3 table create {archive}",
     )
+    FINISH_ERASURES = "Finish the erasures of archive {archive}", "nats3 store sweep"
+    FORGET_COPY = (
+        "Bring the bucket back. If it is gone for good, say so",
+        "nats3 store copy {archive} --forget {bucket}",
+    )
     GET_ARCHIVE = "See archive {archive}", "nats3 store get {archive}"
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}", "nats3 chunk get {archive} {chunk}"
     GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}", "nats3 export hours {archive} {export}"

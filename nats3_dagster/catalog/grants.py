@@ -17,7 +17,7 @@ from nats3_dagster.errors import OperatorError
 _HERE = Path(__file__).parent
 _DELETES = re.compile(r"\bdelete from nats3\.(\w+)", re.IGNORECASE)
 # Tables to which the role may only add rows: what happened, and who did it. nats3.forget_events forgets some.
-AUDITS = ("event",)
+AUDITS = ("event", "erasure", "erased_range")
 # The Iceberg catalog: its own client deletes rows there.
 _ICEBERG = ("iceberg_tables", "iceberg_namespace_properties")
 

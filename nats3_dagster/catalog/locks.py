@@ -80,6 +80,28 @@ class Locks:
             yield
 
     @contextmanager
+    def rewriting(self, archive: Archive, patience_s: float) -> Generator[None]:
+        """Keeps erasures of the archive waiting while its messages are written into other objects: one that was read
+        before an erasure would be written after it. Several processes may. Raises Conflict when an erasure runs for
+        longer than `patience_s`."""
+        busy = Conflict(
+            f"Messages of archive {archive.name} are being erased", "Wait until that has ended, then try again"
+        )
+        with self._alone("try_rewriting", patience_s, busy, archive=archive.id):
+            yield
+
+    @contextmanager
+    def erasing(self, archive: Archive, patience_s: float) -> Generator[None]:
+        """Keeps other erasures of the archive, and what writes its messages into other objects, waiting. Raises
+        Conflict when another process does one of these for longer than `patience_s`."""
+        busy = Conflict(
+            f"Messages of archive {archive.name} are being compacted, repaired or erased by another process",
+            "Nothing was changed by this one. Wait until that has ended, then try again",
+        )
+        with self._alone("try_erasing", patience_s, busy, archive=archive.id):
+            yield
+
+    @contextmanager
     def _alone(self, statement: str, patience_s: float, busy: Conflict, **values: object) -> Generator[Connection]:
         """Hold a lock. Yields its connection; the lock ends with it, and so with the process."""
         until = time.monotonic() + patience_s

@@ -127,6 +127,10 @@ def broken_rule(error: psycopg.IntegrityError, archive: str) -> CatalogError:
             return Conflict(
                 f"Archive {archive} cannot have sequences both in the chunk {ours} and in the gap {theirs}", _RUN_AGAIN
             )
+        case "not_erased":
+            return Conflict(
+                f"Of archive {archive} the sequences {theirs} were erased, and the chunk {ours} has them", _RUN_AGAIN
+            )
         case "chunk_key":
             return Conflict(f"An object of archive {archive} is in the catalog already: {detail}", _RUN_AGAIN)
         case "chunk_object_kept":

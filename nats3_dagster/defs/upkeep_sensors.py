@@ -2,6 +2,8 @@
 forget. Their ticks do the work, a limited part at a time, and start no runs.
 """
 
+import time
+
 from dagster import DefaultSensorStatus, SensorDefinition, SensorEvaluationContext, SkipReason, sensor
 
 from nats3_dagster.defs.failures import tick_failures
@@ -81,12 +83,14 @@ def sweep_sensor(naming: Naming = PROJECT) -> SensorDefinition:
     )
     def evaluate(_context: SensorEvaluationContext) -> SkipReason:
         # It imports nats, 0.1 s of each load of the definitions.
-        from nats3_dagster.archive.keep.erased_objects import finish_each
+        from nats3_dagster.archive.keep.erasure import carry_out_each
         from nats3_dagster.archive.stored.removal import clean, sweep
 
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            finish_each(workspace)
+            _, problem = carry_out_each(workspace, turn=int(time.time() // INTERVAL_S))
             swept, rows = sweep(workspace, SWEPT_AT_ONCE), clean(workspace, rounds=1)
+            if problem:
+                raise problem
         forgot = f"; forgot {rows:,} rows of the catalog" if rows else ""
         if not swept.objects:
             return SkipReason(f"No object waits to be removed whose grace has passed{forgot}")

@@ -27,6 +27,7 @@ What = Literal[
     "compacted",
     "erased",
     "erasure_refused",
+    "learned",
     "captured",
     "capture_failed",
     "sealed",
@@ -117,6 +118,13 @@ class HistoryEntry(Document):
             who=one.actor,
             run_id=one.dagster_run_id,
         )
+
+
+class ForgottenCopy(Document):
+    """A former copy that erasures do not look at any more."""
+
+    archive: str
+    bucket: str
 
 
 class CopiedObjects(Document):

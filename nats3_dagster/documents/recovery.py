@@ -47,6 +47,7 @@ class RebuiltArchive(Document):
     holds: list[FoundHold] = Field(description="The holds that are in the settings.")
     settings: str | None = Field(description="What is not known of its settings; null where they are.")
     stream: str | None = Field(description="What differs from the stream; null where it is the archived one.")
+    erasures: str | None = Field(description="Why erasures may be unknown; null where every bucket was asked.")
     error: str | None = Field(description="Why it was refused.")
     hint: str | None
 
@@ -63,6 +64,7 @@ class RebuiltArchive(Document):
             copies=list(one.spec.copies) if one.spec else [],
             holds=[FoundHold.by_name(hold, placed_by=hold.actor) for hold in one.holds if hold.name != REBUILT],
             stream=one.stream or None,
+            erasures=one.erasures or None,
             error=one.error and one.error.what,
             hint=one.error and (one.error.hint_in(words) or None),
         )

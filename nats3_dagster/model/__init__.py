@@ -60,6 +60,7 @@ from nats3_dagster.model.stream import (
     clipped,
     listed_ranges,
     parse_sequences,
+    shared,
     without,
 )
 
@@ -121,5 +122,6 @@ __all__ = [
     "clipped",
     "listed_ranges",
     "parse_sequences",
+    "shared",
     "without",
 ]

@@ -57,13 +57,39 @@ def ranges_of(seqs: Iterable[int]) -> tuple[SeqRange, ...]:
     return tuple(ranges)
 
 
+def shared(ranges: Iterable[SeqRange], others: Iterable[SeqRange]) -> tuple[SeqRange, ...]:
+    """The sequences that are in both, ascending. The ranges of each may be in any order, and do not overlap."""
+    found: list[SeqRange] = []
+    left, right = sorted(ranges), sorted(others)
+    one = two = 0
+    while one < len(left) and two < len(right):
+        part = SeqRange(max(left[one].first, right[two].first), min(left[one].last, right[two].last))
+        if part.first <= part.last:
+            found.append(part)
+        if left[one].last < right[two].last:
+            one += 1
+        else:
+            two += 1
+    return tuple(found)
+
+
 def without(ranges: Iterable[SeqRange], removed: Iterable[SeqRange]) -> tuple[SeqRange, ...]:
-    """Returns the rest of the ranges, ascending, without the sequences of others."""
-    rest = sorted(ranges)
-    for gone in removed:
-        below = [SeqRange(r.first, min(r.last, gone.first - 1)) for r in rest]
-        above = [SeqRange(max(r.first, gone.last + 1), r.last) for r in rest]
-        rest = sorted(r for r in below + above if r.first <= r.last)
+    """Returns the rest of the ranges, ascending, without the sequences of others. There may be many of both."""
+    rest: list[SeqRange] = []
+    gone = sorted(removed)
+    at = 0
+    for part in sorted(ranges):
+        first = part.first
+        while at < len(gone) and gone[at].last < first:
+            at += 1
+        ahead = at
+        while ahead < len(gone) and gone[ahead].first <= part.last:
+            if first < gone[ahead].first:
+                rest.append(SeqRange(first, gone[ahead].first - 1))
+            first = max(first, gone[ahead].last + 1)
+            ahead += 1
+        if first <= part.last:
+            rest.append(SeqRange(first, part.last))
     return tuple(rest)
 
 

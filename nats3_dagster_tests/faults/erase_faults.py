@@ -12,6 +12,8 @@ from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 
 POINTS = {
+    "decided": "an erasure that is in the catalog and not beside the chunks",
+    "recorded": "an erasure that is written down beside the chunks, before anything else",
     "put": "an erasure that put an object and did not prove it",
     "in_swap": "an erasure in its transaction",
     "swapped": "an erasure after its transaction, with the old objects there",

@@ -1,6 +1,6 @@
 """What the processes of erase_faults do: erasures, also beside others, and what would bring messages back."""
 
-from nats3_dagster.archive.keep import erased_objects, erasure
+from nats3_dagster.archive.keep import erasure
 from nats3_dagster.archive.proof import source_check, unlisted
 from nats3_dagster.errors import Conflict
 from nats3_dagster.model import SeqRange
@@ -14,6 +14,8 @@ def erase(archive: str, ranges: list[tuple[int, int]]) -> int:
     with Workspace(Settings.load()) as workspace:
         row = workspace.catalog.archives.get(archive)
         life = workspace.catalog.coverage.all(row)[-1].incarnation
+        # As the command does: what an earlier one left undone comes first.
+        erasure.carry_out(workspace, row)
         wanted = {life: tuple(SeqRange(*part) for part in ranges)}
         with followed(workspace, archive):
             done = erasure.erase(workspace, row, wanted, reason="a trial", chosen_by=["sequences"])
@@ -34,7 +36,10 @@ def try_erase(archive: str, ranges: list[tuple[int, int]]) -> str:
 def sweep() -> int:
     """As the sensor: objects of erasures that died."""
     with Workspace(Settings.load()) as workspace:
-        return erased_objects.finish_each(workspace)
+        removed, problem = erasure.carry_out_each(workspace)
+        if problem:
+            raise problem
+        return removed
 
 
 def bring_back(archive: str) -> int:
@@ -44,3 +49,9 @@ def bring_back(archive: str) -> int:
         adopted = unlisted.adopt_unlisted(workspace, row)
         found = list(source_check.compare(workspace, row, None))
         return adopted + sum(source_check.correct(workspace, row, one) for one in found)
+
+
+def prove(archive: str) -> list[str]:
+    """As `nats3 message erase --prove`; what it finds."""
+    with Workspace(Settings.load()) as workspace:
+        return [str(trace) for trace in erasure.prove(workspace, workspace.catalog.archives.get(archive)).traces]

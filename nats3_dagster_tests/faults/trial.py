@@ -164,6 +164,10 @@ class Trial:
         return sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
 
     @property
+    def is_file_store(self) -> bool:
+        return self._store == "file"
+
+    @property
     def folder(self) -> Path:
         """Of a store of files."""
         return self._folder

@@ -2,12 +2,9 @@
 where no other file has it. test_adoption, test_restored, test_seal, test_repair and test_folder have the rest."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.lifecycle.create import create
@@ -24,32 +21,6 @@ from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history
 from nats3_dagster_tests.support.captures import plan, read, take
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.wire import Wire
-
-
-@pytest.fixture
-def put_back(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Callable[[], Workspace]]]:
-    """`restored = put_back()` copies the catalog; `restored()` opens the copy, for this process and those it starts."""
-    base, _, name = settings.postgres.rpartition("/")
-    copy, opened = f"{name}_copy", list[Workspace]()
-
-    def run(statement: str, *names: str) -> None:
-        with psycopg.connect(f"{base}/postgres", autocommit=True) as connection:
-            connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
-            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))  # type: ignore[arg-type]
-
-    def restored() -> Workspace:
-        monkeypatch.setenv("NATS3_POSTGRES_URL", f"{base}/{copy}")
-        opened.append(Workspace(Settings.load()).__enter__())
-        return opened[0]
-
-    def copied() -> Callable[[], Workspace]:
-        run("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", copy, name)
-        return restored
-
-    yield copied
-    for workspace in opened:
-        workspace.__exit__(None, None, None)
-    run("DROP DATABASE IF EXISTS {} WITH (FORCE)", copy)
 
 
 def captured(settings: Settings, wire: Wire, bucket: str) -> None:

@@ -13,8 +13,8 @@ from nats3_dagster.archive.stored import copies, copy_check
 from nats3_dagster.bodies.base import Text
 from nats3_dagster.bodies.keeping import EraseMessages, PlaceHold, Reason
 from nats3_dagster.documents.compactions import CompactedArchive
-from nats3_dagster.documents.erasing import ErasedMessages
-from nats3_dagster.documents.keeping import CopiedObjects, DeletedHold, ExpiredHours, PlacedHold
+from nats3_dagster.documents.erasing import ErasedMessages, ProvenErasures
+from nats3_dagster.documents.keeping import CopiedObjects, DeletedHold, ExpiredHours, ForgottenCopy, PlacedHold
 from nats3_dagster.errors import calling
 from nats3_dagster.model import Selection
 from nats3_dagster.query.matching import Conditions, matching
@@ -102,6 +102,8 @@ def erase(name: Name, body: EraseMessages, work: Work) -> Json:
     rest."""
     archive = work.catalog.archives.get(name)
     conditions = Conditions(body.selection(), tuple((body.headers or {}).items()), body.where or "")
+    if not body.dry_run:
+        erasure.carry_out(work, archive)
     wanted = matching(work, archive, conditions)
     if body.dry_run:
         done = erasure.plan(work, archive, wanted)
@@ -110,12 +112,21 @@ def erase(name: Name, body: EraseMessages, work: Work) -> Json:
             done = erasure.erase(work, archive, wanted, reason=body.reason, chosen_by=conditions.kinds)
         if done.problem:
             raise done.problem
-    document = ErasedMessages.of(
-        done,
-        body.reason,
-        conditions.kinds,
-        exports=erasure.exports_of(work, archive, done.hours),
-        in_stream=erasure.stream_may_have(work, archive, wanted),
-        dry_run=body.dry_run,
-    )
+    document = ErasedMessages.of(work, archive, wanted, done, body.reason, conditions.kinds, dry_run=body.dry_run)
     return Json(document)
+
+
+@router.post("/erase/prove", response_model=ProvenErasures)
+def prove_erasures(name: Name, work: Work) -> Json:
+    """Search every object of the archive, its versions and its copies for a message of any erasure. `found` is empty if
+    there is none; what is in it is removed by the next sweep."""
+    return Json(ProvenErasures.of(erasure.prove(work, work.catalog.archives.get(name))))
+
+
+@router.delete("/copies/{bucket}", response_model=ForgottenCopy)
+def forget_copy(
+    name: Name, bucket: Annotated[Text, Path(description="A former copy whose bucket is gone for good.")], work: Work
+) -> Json:
+    """Forget a former copy, one that was taken out of the archive's settings: erasures do not look there any more."""
+    copies.forget(work, work.catalog.archives.get(name), bucket)
+    return Json(ForgottenCopy(archive=name, bucket=bucket))

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from nats3_dagster.archive.captures.orphans import Orphan, Orphans
 from nats3_dagster.archive.captures.rewrite import Origin, merge, table_of, write_chunks
+from nats3_dagster.archive.stored.erased import apart
 from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.model import REMOVED, Archive, ChunkMeta, Gap, Reason, SeqRange, clipped, without
 from nats3_dagster.model.messages import selected
@@ -29,7 +30,7 @@ def adopt(
     orphans = orphans or Orphans(workspace, archive)
     adopted: list[ChunkMeta] = []
     remaining: list[Gap] = []
-    for gap in gaps:
+    for gap in apart(workspace, archive, gaps):
         rest: Sequence[SeqRange] = gap.ranges
         for orphan in orphans.overlapping(gap.incarnation, gap.ranges) if gap.reason not in REMOVED else ():
             chunks = [

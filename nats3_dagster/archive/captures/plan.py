@@ -13,6 +13,7 @@ from nats3_dagster.archive.captures.hour_windows import HourWindow, job_windows
 from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.source.absence import absence_reason
 from nats3_dagster.archive.source.stream_changes import witness_at
+from nats3_dagster.archive.stored.erased import erased_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import (
     Archive,
@@ -20,6 +21,7 @@ from nats3_dagster.model import (
     SeqRange,
     Witness,
     clipped,
+    without,
 )
 from nats3_dagster.workspace import Workspace
 
@@ -107,10 +109,12 @@ def plan(
         begun=begun,
         witness=_witness(link, state.name, windows),
     )
-    missing = tuple(
-        part for seqs in uncovered(workspace, planned) for part, _ in archive.filters(state.incarnation, seqs)
-    )
-    return replace(planned, missing=missing)
+    wanted = uncovered(workspace, planned)
+    # The stream may still have what was erased: it is not read, and no gap is of two plans.
+    erased = without(erased_of(workspace, archive, state.incarnation, wanted), expired)
+    missing = tuple(part for seqs in without(wanted, erased) for part, _ in archive.filters(state.incarnation, seqs))
+    gaps = (*planned.gaps, Gap(state.incarnation, erased, "erased")) if erased else planned.gaps
+    return replace(planned, missing=missing, gaps=gaps)
 
 
 def uncovered(workspace: Workspace, planned: CapturePlan) -> tuple[SeqRange, ...]:

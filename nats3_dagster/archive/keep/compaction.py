@@ -25,6 +25,8 @@ from nats3_dagster.workspace import Workspace
 
 # Hours of one Spark job. Those that a process has merged when it dies are merged again.
 HOURS_AT_ONCE = 64
+# How long an erasure of the archive may run meanwhile.
+PATIENCE_S = 60.0
 # From here on a JVM's start, 5 s, is less than what two tasks at a time save.
 SPARK_FROM_HOURS = 200
 
@@ -121,7 +123,11 @@ def compact_hours(
         folder.require(workspace, archive)
     at_once = HOURS_AT_ONCE if perform else 1
     for at in range(0, len(hours), at_once):
-        yield from _compact(workspace, archive, hours[at : at + at_once], run_id, perform or _here(workspace), failed)
+        # What is read before an erasure must not be written after it.
+        with workspace.catalog.locks.rewriting(archive, PATIENCE_S):
+            some = hours[at : at + at_once]
+            done = list(_compact(workspace, archive, some, run_id, perform or _here(workspace), failed))
+        yield from done
     if len(failed) == 1 and isinstance(failed[0][1], OperatorError):
         raise failed[0][1]  # it names the hour
     if failed:
@@ -147,7 +153,8 @@ def _compact(
             plans[hour] = plan(workspace, archive, hour)
     fault_point("compact.planned")
     store = workspace.settings.store
-    tasks = [MergeTask(archive.spec, store, one.hour, one.runs) for one in plans.values() if one.runs]
+    records = tuple(sorted(row.digest for row in workspace.catalog.erasures.all(archive)))
+    tasks = [MergeTask(archive.spec, store, one.hour, one.runs, records) for one in plans.values() if one.runs]
     outcomes, ended = perform(tasks) if tasks else ((), None)
     done = {one.hour: one for one in outcomes}
     for hour, planned in plans.items():

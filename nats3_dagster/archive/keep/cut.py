@@ -5,19 +5,20 @@ account for each sequence of the chunk, what was cut out for the reason `erased`
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.captures.rewrite import Origin, table_of, write_chunks
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.chunks import open_chunk
 from nats3_dagster.chunks.rows_digest import RowsDigest
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Reason, SeqRange
-from nats3_dagster.model.stream import ranges_of, without
+from nats3_dagster.model import Archive, Chunk, ChunkMeta, Gap, Reason, SeqRange, clipped, shared, without
+from nats3_dagster.model.stream import ranges_of
 from nats3_dagster.workspace import Workspace
 
 
@@ -27,7 +28,7 @@ class Cut:
 
     metas: tuple[ChunkMeta, ...]
     gaps: tuple[Gap, ...]
-    # The messages that were cut out, ascending.
+    # The sequences that were cut out, ascending.
     erased: tuple[SeqRange, ...]
 
 
@@ -39,19 +40,19 @@ class _Segment:
     reason: Reason
 
 
-def cut(workspace: Workspace, archive: Archive, chunk: Chunk, ranges: Sequence[SeqRange]) -> Cut | None:
-    """The chunk without its messages of these sequences; None if it has none of them. Puts the new objects. Raises
-    ObjectMissing or ChunkError if the chunk is not as it was written, StoreError."""
+def cut(workspace: Workspace, archive: Archive, chunk: Chunk, ranges: Sequence[SeqRange]) -> Cut:
+    """The chunk without its messages of these sequences. Puts the new objects. Raises ObjectMissing or ChunkError if
+    the chunk is not as it was written, StoreError."""
     ((_, reader),) = fetch_chunks(workspace.bucket, [chunk], 1)
     table, old = table_of(reader.batches()), chunk.meta
     seqs = table.column("seq").to_numpy()
     mask = np.zeros(len(seqs), bool)
     for part in ranges:
         mask[np.searchsorted(seqs, part.first) : np.searchsorted(seqs, part.last, side="right")] = True
-    if not mask.any():
-        return None
-    erased, kept = ranges_of(seqs[mask].tolist()), table.filter(pa.array(~mask))
-    absent = without([old.covers], ranges_of(seqs.tolist()))
+    # Of sequences that a filter left out, too: the catalog does not know of the chunk which these are.
+    erased = ranges_of(seqs[mask].tolist()) or tuple(clipped(ranges, old.covers))
+    kept = table.filter(pa.array(~mask))
+    absent = without(without([old.covers], ranges_of(seqs.tolist())), erased)
     origin = Origin(archive.spec, old.incarnation, old.hour, reader.footer.config, reader.footer.subjects)
     metas: list[ChunkMeta] = []
     gaps: list[Gap] = []
@@ -67,6 +68,32 @@ def cut(workspace: Workspace, archive: Archive, chunk: Chunk, ranges: Sequence[S
     rest = Cut(tuple(metas), tuple(gaps), erased)
     _prove(workspace, old, kept, rest)
     return rest
+
+
+def found_cut(workspace: Workspace, archive: Archive, chunk: Chunk, ranges: Sequence[SeqRange]) -> Cut | None:
+    """The same where the chunk's object is gone, as it is for a catalog that is older than the erasure: by objects that
+    no chunk lists, and that have each other message of the chunk. None if there are no such objects. Raises StoreError,
+    SourceError."""
+    old = chunk.meta
+    erased = tuple(clipped(ranges, old.covers))
+    absent, metas = old.deleted, list[ChunkMeta]()
+    for orphan in Orphans(workspace, archive).overlapping(old.incarnation, [old.covers]):
+        meta = orphan.meta
+        inside = old.covers.first <= meta.covers.first and meta.covers.last <= old.covers.last
+        is_without = not without(shared(erased, [meta.covers]), meta.deleted or ())
+        if inside and is_without and meta.hour == old.hour and not any(clipped([meta.covers], m.covers) for m in metas):
+            metas.append(replace(meta, bucket=archive.spec.bucket))
+    metas.sort(key=lambda meta: meta.covers)
+    rest = without([old.covers], [meta.covers for meta in metas])
+    left = sum(meta.messages for meta in metas)
+    if absent is None:
+        is_whole = old.messages - left <= sum(part.size for part in erased)
+    else:
+        is_whole = left == old.messages - sum(part.size for part in without(erased, absent))
+    if without(rest, erased) or not is_whole:
+        return None
+    gaps = (Gap(old.incarnation, rest, "erased"),) if rest else ()
+    return Cut(tuple(metas), gaps, erased)
 
 
 def _segments(

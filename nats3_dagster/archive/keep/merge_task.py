@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive.keep.merge import Merged, merge
 from nats3_dagster.archive.keep.runs import Run
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.archive.stored.record_files import found_records
+from nats3_dagster.errors import Conflict, Nats3Error
 from nats3_dagster.model import ArchiveSpec, ChunkMeta
-from nats3_dagster.objects import Bucket, StoreOptions
+from nats3_dagster.model.archive_spec import archive_prefix
+from nats3_dagster.objects import Bucket, StoreOptions, delete_versions
+from nats3_dagster.steps import Next
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class MergeTask:
     store: StoreOptions
     hour: str
     runs: tuple[Run, ...]
+    # The erasures that were known when it was planned, by the SHA-256 of their records.
+    records: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,18 @@ def merge_hour(task: MergeTask, bucket_of: Callable[[str], Bucket] | None = None
     try:
         for run in task.runs:
             merged += merge(bucket_of or opened, task.spec, run, put)
+            _check_records(task, bucket_of or opened, put)
     except Nats3Error as error:
         return HourMerged(task.hour, (), tuple(put), error.to_json())
     return HourMerged(task.hour, tuple(merged), tuple(put))
+
+
+def _check_records(task: MergeTask, bucket_of: Callable[[str], Bucket], put: Sequence[ChunkMeta]) -> None:
+    """Raises Conflict if messages of the archive were erased meanwhile: the driver, which keeps erasures waiting, may
+    be gone. What was put is removed before that, with its versions."""
+    spec = task.spec
+    there = found_records(bucket_of(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    if tuple(sorted(there)) != task.records:
+        for meta in put:
+            delete_versions(task.store, meta.bucket, meta.key)
+        raise Conflict(f"Messages of archive {spec.name} were erased meanwhile", Next.COMPACT(archive=spec.name))

@@ -27,8 +27,8 @@ _OF_ARCHIVE = {"paused": "paused", "replays": "presets"}
 # Fields of an archive that may change, by their keys.
 CHANGEABLE = (*(one.name for one in settings_of(ArchiveSpec) if one.name not in _FIXED), *_OF_ARCHIVE)
 _DELIVERED = "its consumer delivers them, and what it delivered cannot be told from what it did not"
-# Fields that let messages expire.
-_KEPT = frozenset({"keep_s", "keep_bytes"})
+# Fields that let messages expire, or leave copies that still have them.
+_KEPT = frozenset({"keep_s", "keep_bytes", "copies"})
 # Of an earlier incarnation: every sequence.
 _ALL = 2**62
 _INSTEAD = "Make another archive for it under another name; pause or delete this one, whose objects stay"

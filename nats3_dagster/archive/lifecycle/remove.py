@@ -6,12 +6,13 @@ Invariant: the catalog lets go first, then the objects go.
 from dataclasses import dataclass
 
 from nats3_dagster.archive import status
+from nats3_dagster.archive.keep import erasure
 from nats3_dagster.archive.source.durables import drop
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import OnProgress, no_progress, remove_dead
-from nats3_dagster.errors import OperatorError, SourceError
+from nats3_dagster.errors import Conflict, OperatorError, SourceError
 from nats3_dagster.jetstream.take.durable import find_durable
-from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.workspace import Workspace
 
 
@@ -68,10 +69,13 @@ def delete(
 ) -> Deleted:
     """Take the archive out of the catalog, and delete the durable that it made unless `keep_consumer`; with `purge`
     remove its objects too, and those that a purge before left. Raises OperatorError when there is nothing to delete;
-    StoreError: then the next call with `purge` removes the rest; what `check` raises, and then nothing was done.
+    StoreError: then the next call with `purge` removes the rest; what `check` raises, and Conflict if an erasure cannot
+    be finished, and then nothing was done.
     SourceError when NATS does not delete the durable: the archive is gone then, and the durable is not."""
     held = to_delete(workspace, name, purge=purge).holdings
     spec = held.archive.spec if held else None
+    if held:
+        _finish_erasures(workspace, held.archive)
     if spec and not keep_consumer:
         check(workspace, spec)
     name = spec.name if spec else name
@@ -85,6 +89,18 @@ def delete(
     owned = spec is not None and spec.owns_durable and not keep_consumer
     consumer = spec.durable if spec and owned and _drop(workspace, spec) else None
     return Deleted(chunks, objects, consumer)
+
+
+def _finish_erasures(workspace: Workspace, archive: Archive) -> None:
+    """Raises Conflict if an erasure of the archive cannot be finished now: without the archive nothing would."""
+    if archive.name not in workspace.catalog.erasures.unfinished_archives():
+        return
+    if problem := erasure.carry_out(workspace, archive).problem:
+        raise Conflict(
+            f"Archive {archive.name} was not deleted: messages of it were erased, and are still in the store. "
+            f"{problem.what}",
+            problem.hint,
+        ) from problem
 
 
 def check(workspace: Workspace, spec: ArchiveSpec) -> None:

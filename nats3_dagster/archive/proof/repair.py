@@ -20,6 +20,7 @@ from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.proof.verify import Verified
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.any_bucket import from_copies
+from nats3_dagster.archive.stored.erased import may_have_erased
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import open_chunk
 from nats3_dagster.chunks.footer import DAMAGED
@@ -31,6 +32,9 @@ from nats3_dagster.model.stream import without
 from nats3_dagster.objects import Bucket
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
+
+# How long an erasure may run meanwhile.
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +100,13 @@ def repair_all(
     """Repairs each chunk from a copy, and the others as `repair` does. The stream is asked for those only. Raises
     Nats3Error as the two do, and SourceError."""
     done: set[int] = set()
-    for repaired in repair_from_copies(workspace, archive, planned):
-        done.add(repaired.chunk.id)
-        yield repaired
-    if rest := tuple(chunk for chunk in planned.bad if chunk.id not in done):
-        state = accept_source(workspace, archive)
-        yield from repair(workspace, archive, state, replace(planned, bad=rest), accept_loss=accept_loss)
+    with workspace.catalog.locks.rewriting(archive, PATIENCE_S):
+        for repaired in repair_from_copies(workspace, archive, planned):
+            done.add(repaired.chunk.id)
+            yield repaired
+        if rest := tuple(chunk for chunk in planned.bad if chunk.id not in done):
+            state = accept_source(workspace, archive)
+            yield from repair(workspace, archive, state, replace(planned, bad=rest), accept_loss=accept_loss)
 
 
 def repair_from_copies(workspace: Workspace, archive: Archive, planned: Repair) -> Iterator[Repaired]:
@@ -111,6 +116,9 @@ def repair_from_copies(workspace: Workspace, archive: Archive, planned: Repair) 
     owned = False
     for chunk in planned.bad:
         meta = chunk.meta
+        if may_have_erased(workspace, archive, meta):
+            yield Repaired(chunk, 0, False, _of_erasure(archive, chunk))
+            continue
         data = from_copies(chunk, workspace.bucket, partial(_as_written, meta=meta))
         if data is None:
             continue
@@ -137,6 +145,9 @@ def repair(
         if _is_as_written(workspace, chunk.meta):
             by_other = Conflict(f"Chunk {chunk.id} was repaired by another process", "Nothing was changed by this one")
             yield Repaired(chunk, chunk.meta.messages, False, by_other)
+            continue
+        if may_have_erased(workspace, archive, chunk.meta):
+            yield Repaired(chunk, 0, False, _of_erasure(archive, chunk))
             continue
         captured, outcomes = _capture(workspace, archive, state, chunk)
         metas = [outcome for outcome in outcomes if isinstance(outcome, ChunkMeta)]
@@ -252,6 +263,13 @@ def _unlisted_messages(
 
 def _taken_away(chunk: Chunk) -> Conflict:
     return Conflict(f"Chunk {chunk.id} was repaired or retired by another process", "See which chunks are bad now")
+
+
+def _of_erasure(archive: Archive, chunk: Chunk) -> Conflict:
+    return Conflict(
+        f"Chunk {chunk.id} has messages that were erased, and the erasure is not finished",
+        Next.FINISH_ERASURES(archive=archive.name),
+    )
 
 
 def _has_more_absences(metas: Sequence[ChunkMeta], old: ChunkMeta) -> bool:

@@ -9,11 +9,15 @@ from nats3_dagster.archive.captures.adopt import adopt, messages_of, missing_in
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.captures.rewrite import merge
 from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.erased import erased_of
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.model import REMOVED, Archive, Gap, Incarnation, SeqRange, clipped
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.workspace import Workspace
+
+# How long an erasure may run meanwhile.
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,12 @@ def adopt_unlisted(workspace: Workspace, archive: Archive, orphans: Orphans | No
     is replaced in a transaction of its own. Raises Conflict if the archive changed meanwhile, StoreError,
     SourceError."""
     folder.require(workspace, archive)
+    with workspace.catalog.locks.rewriting(archive, PATIENCE_S):
+        return _adopt_all(workspace, archive, orphans or unlisted_orphans(workspace, archive))
+
+
+def _adopt_all(workspace: Workspace, archive: Archive, orphans: Orphans) -> int:
     catalog = workspace.catalog
-    orphans = orphans or unlisted_orphans(workspace, archive)
     keys = list(orphans.all())
     adopted = 0
     for coverage in catalog.coverage.all(archive):
@@ -76,8 +84,9 @@ def adopt_unlisted(workspace: Workspace, archive: Archive, orphans: Orphans | No
             if seqs.first < start and orphans.open(key, incarnation):
                 before = Gap(incarnation, (SeqRange(seqs.first, start - 1),), "missing")
                 earlier, between = adopt(workspace, archive, [before], orphans)
-                chunks, start = (*earlier, *chunks), seqs.first
-                catalog.coverage.extend_back(archive, incarnation, start)
+                if earlier:
+                    chunks, start = (*earlier, *chunks), seqs.first
+                    catalog.coverage.extend_back(archive, incarnation, start)
             if chunks:
                 catalog.chunks.commit(archive, chunks, between, begun=begun, what="adopted")
                 adopted += sum(meta.messages for meta in chunks)
@@ -121,9 +130,10 @@ def _missing(workspace: Workspace, archive: Archive, reader: ChunkReader, seqs: 
             stored = open_chunk(workspace.bucket(own.bucket).get(own.key), own)
             inside &= np.isin(seqs, np.concatenate([b.column("seq").to_numpy() for b in stored.batches(["seq"])]))
         missing &= ~inside
-    for gap in workspace.catalog.gaps.select(archive, incarnation=meta.incarnation, within=meta.covers):
-        for part in gap.ranges if gap.reason in REMOVED else ():
-            missing &= (seqs < part.first) | (seqs > part.last)
+    gaps = workspace.catalog.gaps.select(archive, incarnation=meta.incarnation, within=meta.covers)
+    removed = [part for gap in gaps if gap.reason in REMOVED for part in gap.ranges]
+    for part in (*removed, *erased_of(workspace, archive, meta.incarnation, [meta.covers])):
+        missing &= (seqs < part.first) | (seqs > part.last)
     return int(missing.sum())
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 from nats3_dagster.archive.recovery.objects import StoredManifest
 from nats3_dagster.chunks.manifest import ManifestGap
+from nats3_dagster.chunks.naming import parse_key
 from nats3_dagster.model import PlacedGap, SeqRange, clipped, without
+from nats3_dagster.model.erasure import joined
 
 
 @dataclass(slots=True)
@@ -75,6 +77,8 @@ class Found:
     missing: dict[str, str] = field(default_factory=dict[str, str])
     # Of the unlisted ones, those that were opened and not taken: key, and why.
     refused: dict[str, str] = field(default_factory=dict[str, str])
+    # The sequences that were erased, by the records beside the chunks.
+    erased: dict[int, tuple[SeqRange, ...]] = field(default_factory=dict[int, tuple[SeqRange, ...]])
     # Statements that contradict each other.
     contradictions: list[str] = field(default_factory=list[str])
 
@@ -91,6 +95,23 @@ class Found:
         placed = PlacedGap(seqs, gap.reason, gap.first_hour, gap.last_hour, gap.after_ns, gap.before_ns)
         if one.gaps.setdefault(seqs, placed) != placed:
             self.contradictions.append(f"manifests give two reasons or times for the gap {seqs}")
+
+    def erased_gaps(self) -> Iterator[tuple[int, PlacedGap]]:
+        """The erased sequences that no live chunk covers and no manifest has in a gap, each with its incarnation."""
+        for created_ns, ranges in sorted(self.erased.items()):
+            one = self.incarnations.get(created_ns)
+            for part in without(ranges, [*one.covered, *one.gaps] if one else ()):
+                yield created_ns, PlacedGap(part, "erased")
+
+    def explain_missing(self) -> None:
+        """Leave those of the missing chunks out that an erasure took away: what it left of them is in other chunks."""
+        for key in [*self.missing]:
+            name = parse_key(key)
+            erased = clipped(self.erased.get(name.created_ns, ()), name.covers) if name else []
+            if name and erased:
+                one = self.incarnations[name.created_ns]
+                if not without([name.covers], joined([*erased, *clipped(one.covered, name.covers)])):
+                    del self.missing[key]
 
     def sorted(self) -> Iterator[FoundIncarnation]:
         """The incarnations, the oldest first."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nats3_dagster.archive.captures.rewrite import table_of
+from nats3_dagster.archive.keep.erased_search import count_in
 from nats3_dagster.archive.recovery.found import Found
 from nats3_dagster.archive.recovery.objects import HourObjects, StoredManifest, read_manifest
 from nats3_dagster.archive.source.agreement import disagreement
@@ -24,7 +25,7 @@ from nats3_dagster.chunks.footer import DAMAGED, Footer
 from nats3_dagster.chunks.manifest import ManifestChunk
 from nats3_dagster.chunks.naming import parse_key
 from nats3_dagster.errors import ChunkError, ObjectMissing, OperatorError, SourceError
-from nats3_dagster.model import Archive, ChunkMeta, Incarnation, SeqRange
+from nats3_dagster.model import Archive, ChunkMeta, Incarnation, SeqRange, clipped
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 
@@ -40,6 +41,8 @@ class LiveChunk:
 
     meta: ChunkMeta
     footer: Footer
+    # Messages of it that were erased: of an object that an erasure has yet to remove.
+    erased: int = 0
 
 
 class LiveChunks:
@@ -192,7 +195,9 @@ class LiveChunks:
                 return reason
         except (SourceError, OperatorError) as error:
             self.not_asked = error.what
-        return LiveChunk(replace(meta, bucket=self._bucket.name), reader.footer)
+        ranges = clipped(self._found.erased.get(meta.incarnation.created_ns, ()), meta.covers)
+        erased = count_in(reader, ranges) if ranges else 0
+        return LiveChunk(replace(meta, bucket=self._bucket.name), reader.footer, erased)
 
     def _difference(self, one: ChunkMeta, other: ChunkMeta) -> str:
         """The difference of two objects in the messages that both have; empty where there is none."""
@@ -220,14 +225,15 @@ def _clusters(objects: list[tuple[int, SeqRange, str]]) -> Iterator[list[tuple[i
 
 
 def _most(chunks: dict[str, LiveChunk]) -> list[str]:
-    """The keys of chunks that do not overlap and have the most messages together, ascending; of two such choices that
-    with fewer chunks."""
-    # Each: messages and minus the number of chunks, their keys, the last sequence.
-    choices: list[tuple[tuple[int, int], list[str], int]] = [((0, 0), [], 0)]
+    """The keys of chunks that do not overlap and have the most messages together that were not erased, ascending; of
+    two such choices that with fewer erased ones, then that with fewer chunks."""
+    # Each: messages, minus the erased ones, minus the number of chunks; their keys, the last sequence.
+    choices: list[tuple[tuple[int, int, int], list[str], int]] = [((0, 0, 0), [], 0)]
     for key, chunk in sorted(chunks.items(), key=lambda item: item[1].meta.covers.last):
         covers = chunk.meta.covers
-        (messages, count), keys, _ = max((c for c in choices if c[2] < covers.first), key=lambda choice: choice[0])
-        choices.append(((messages + chunk.meta.messages, count - 1), [*keys, key], covers.last))
+        (kept, erased, count), keys, _ = max((c for c in choices if c[2] < covers.first), key=lambda choice: choice[0])
+        kept += chunk.meta.messages - chunk.erased
+        choices.append(((kept, erased - chunk.erased, count - 1), [*keys, key], covers.last))
     return max(choices, key=lambda choice: choice[0])[1]
 
 

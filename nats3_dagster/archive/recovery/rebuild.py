@@ -20,10 +20,12 @@ from nats3_dagster.archive.recovery.rows import Rows
 from nats3_dagster.archive.stored import folder, kept_settings
 from nats3_dagster.archive.stored.kept_settings import KeptHold, KeptSettings
 from nats3_dagster.archive.stored.ranged import open_object
+from nats3_dagster.archive.stored.record_files import read_records
 from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, OperatorError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.model.archive_spec import archive_prefix
+from nats3_dagster.model.erasure import ErasureRecord, all_sequences
 from nats3_dagster.objects import bucket_exists
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -70,6 +72,8 @@ class Rebuilt:
     settings: str = ""
     # What a comparison with the stream says; empty where it is the archived one.
     stream: str = ""
+    # Why erasures may be unknown: a bucket that could not be asked; empty where each was.
+    erasures: str = ""
     # Why the archive was not made again.
     error: Nats3Error | None = None
     # Whether the catalog had it already, and its folder.
@@ -178,8 +182,9 @@ class _Rebuild:
             name = self._bucket.name
             # Where this is a copy, the archive is without it from now on.
             copies = tuple(other for other in kept.spec.copies if other != name)
+            former = {*kept.former_copies, kept.spec.bucket} - {name, *copies}
             spec = replace(kept.spec, bucket=name, prefix=self._prefix, copies=copies)
-            return replace(kept, spec=spec), ""
+            return replace(kept, spec=spec, former_copies=tuple(sorted(former))), ""
         stream, subjects = self._peek()
         spec = ArchiveSpec(self._name, stream, self._bucket.name, self._prefix, subjects)
         why = "The folder has no settings of its owner: they are the defaults, and the subjects are those of a chunk"
@@ -206,16 +211,22 @@ class _Rebuild:
             former_filters=kept.former_filters,
             presets=kept.presets,
         )
-        listing, found = Listing(self._bucket, self._folder), Found()
+        records, away = self._records(kept)
+        listing, found = Listing(self._bucket, self._folder), Found(erased=all_sequences(records.values()))
         rows = Rows(self._workspace, self._bucket, archive, kept, found)
         reader = LiveChunks(self._workspace, self._bucket, archive, found, whole=self._whole)
         for chunks in chain(reader.of_manifests(self._shown(listing)), reader.of_no_manifest()):
             rows.add_chunks(chunks)
         gaps = rows.add_gaps()
+        found.explain_missing()
         _check(found, accept_loss=accept_loss)
         rows.finish()
         sealed = rows.add_seals()
         rows.add_holds()
+        # After the chunks: an erasure that was not finished is carried out by the next sweep.
+        for digest, record in records.items():
+            self._workspace.catalog.erasures.learn(archive, record, digest)
+        self._workspace.catalog.erasures.add_former_copies(archive, kept.former_copies)
         fault_point("rebuild.read")
         asked = f"The stream was not asked about the newest objects: {reader.not_asked}" if reader.not_asked else ""
         return (
@@ -235,8 +246,24 @@ class _Rebuild:
                 found.missing,
                 why,
                 asked,
+                away,
             ),
         )
+
+    def _records(self, kept: KeptSettings) -> tuple[dict[str, ErasureRecord], str]:
+        """The records of erasures in this bucket and in the others that the archive had, by their SHA-256; and which
+        bucket could not be asked. Raises StoreError for this bucket."""
+        records = dict(read_records(self._bucket, self._folder))
+        away = ""
+        for name in dict.fromkeys((*kept.spec.copies, *kept.former_copies)):
+            try:
+                records |= dict(read_records(self._workspace.bucket(name), self._folder))
+            except Nats3Error as error:
+                away = (
+                    away or f"The bucket {name!r} was not asked for erasures that this one does not know: {error.what}"
+                )
+        ordered = sorted(records.items(), key=lambda item: (item[1].number, item[0]))
+        return dict(ordered), away
 
     def _shown(self, listing: Listing) -> Iterator[HourObjects]:
         for hour in listing.hours():

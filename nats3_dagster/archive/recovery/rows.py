@@ -55,6 +55,9 @@ class Rows:
             gaps, faults = one.rest_of_gaps()
             self._found.contradictions += faults
             rows += [(self._begin(one.created_ns), gap) for gap in ([] if faults else gaps)]
+        for created_ns, gap in self._found.erased_gaps():
+            self._found.incarnation(created_ns, gap.seqs.first)
+            rows.append((self._begin(created_ns), gap))
         for at in range(0, len(rows), _GAPS):
             self._catalog.rebuilds.add_gaps(self._archive, rows[at : at + _GAPS])
         return sum(gap.seqs.size for _, gap in rows)

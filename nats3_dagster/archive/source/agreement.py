@@ -6,7 +6,8 @@ one message, and differ from there on: so the last message that the stream has o
 """
 
 import base64
-from collections.abc import Container, Mapping
+from bisect import bisect_right
+from collections.abc import Container, Mapping, Sequence
 
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import UnknownStream
@@ -38,21 +39,34 @@ def disagreement(link: Link, reader: ChunkReader, incarnation: Incarnation) -> s
     if seqs[-1] < state.first_seq:
         return ""
     held = frozenset(seqs)
-    subjects = reader.footer.subjects
+    subjects, was_erased = reader.footer.subjects, reader.footer.absent_reason == "erased"
     for at in sorted({round(n * (len(seqs) - 1) / (SAMPLES - 1)) for n in range(SAMPLES)}):
         message = link.call(next_json, incarnation.stream, seqs[at], ">")
         if message is None or int(message["seq"]) > seqs[-1]:
             break
-        # Where the object has none, its filter may have left the message out.
-        if (int(message["seq"]) in held or not subjects) and (other := _other(reader, held, state.name, message)):
+        # Where the object has none, its filter may have left the message out, or it was erased.
+        may_lack = bool(subjects) or was_erased
+        if (int(message["seq"]) in held or not may_lack) and (other := _other(reader, held, state.name, message)):
             return other
     else:
         return ""  # the stream has the last message of the object
     for subject in subjects or (">",):
-        message = link.call(last_json, incarnation.stream, SeqRange(seqs[0], seqs[-1]), subject)
+        message = _last(link, incarnation.stream, seqs, subject, is_whole=not was_erased)
         if message and (other := _other(reader, held, state.name, message)):
             return other
     return ""
+
+
+def _last(link: Link, stream: str, held: Sequence[int], subject: str, *, is_whole: bool) -> Mapping[str, str] | None:
+    """The stream's last message with the subject, from the first to the last of the sequences that an object has; None
+    if it has none. Unless the object `is_whole` others were erased from it, not from the stream: then the last one of
+    those that it has."""
+    count = len(held)
+    while count and (message := link.call(last_json, stream, SeqRange(held[0], held[count - 1]), subject)):
+        count = bisect_right(held, int(message["seq"]))
+        if is_whole or held[count - 1] == int(message["seq"]):
+            return message
+    return None
 
 
 def _other(reader: ChunkReader, held: Container[int], stream: str, message: Mapping[str, str]) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
-from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored import erasure_records, folder, kept_settings
 from nats3_dagster.archive.stored.unchecked import require_checked
 from nats3_dagster.catalog.copies import CopyTask
-from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError, StoreError
+from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError, StoreError, Unknown
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
@@ -110,6 +110,7 @@ def _copy(
     objects = size = removed = 0
     with workspace.catalog.locks.copying(bucket_name, PATIENCE_S), ThreadPoolExecutor(AT_ONCE, "nats3-copy") as pool:
         folder.claim(workspace, archive, bucket_name=bucket_name)
+        erasure_records.agree(workspace, archive, bucket_name)
         fault_point("copy.claimed")
         while (limit_bytes is None or size < limit_bytes) and (
             tasks := _up_to(copies.tasks(archive, bucket_name, PAGE, hour), limit_bytes)
@@ -155,6 +156,16 @@ def as_written(workspace: Workspace, source: str, key: str, sha256: str, then: s
             "Verify and repair the archive's chunks first",
         )
     return data
+
+
+def forget(workspace: Workspace, archive: Archive, bucket_name: str) -> None:
+    """Forget a former copy: its bucket is gone for good, and no erasure looks there. Raises Unknown if there is none in
+    this bucket, StoreError."""
+    erasures = workspace.catalog.erasures
+    if not erasures.forget_former_copy(archive, bucket_name):
+        names = ", ".join(erasures.former_copies(archive)) or "none"
+        raise Unknown(f"Archive {archive.name} has no former copy in the bucket {bucket_name!r}", f"It has {names}")
+    kept_settings.keep(workspace, archive)
 
 
 def require_copies(archive: Archive) -> None:

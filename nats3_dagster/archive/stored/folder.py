@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from nats3_dagster.archive.stored import kept_settings
+from nats3_dagster.archive.stored import erasure_records, kept_settings
 from nats3_dagster.errors import Conflict, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.model.archive_spec import archive_folder, archive_prefix
@@ -82,11 +82,13 @@ def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False, bu
 
 def require(workspace: Workspace, archive: Archive) -> None:
     """Raises StoreError, and nothing was written, unless the archive owns its folder. One that has no chunk yet claims
-    it: its creation may have ended before. Its settings are kept there as they are now."""
+    it: its creation may have ended before. Its settings are kept there as they are now, and the catalog learns what was
+    erased from the folder."""
     if inspect(workspace, archive):
         kept_settings.keep(workspace, archive)
     else:
         claim(workspace, archive)
+    erasure_records.agree(workspace, archive)
 
 
 def inspect(workspace: Workspace, archive: Archive) -> bool:

@@ -66,6 +66,8 @@ class KeptSettings:
     incarnations: tuple[KeptIncarnation, ...] = ()
     # Those in force: without them a rebuild would let go what must stay.
     holds: tuple[KeptHold, ...] = ()
+    # Buckets of copies that were taken out of the settings: erasures look there.
+    former_copies: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """The same bytes for the same settings."""
@@ -83,6 +85,7 @@ class KeptSettings:
                 [one.created_ns, one.start, one.restored_ns, one.unknown_after] for one in self.incarnations
             ],
             "holds": [list(astuple(one)) for one in self.holds],
+            "former_copies": list(self.former_copies),
         }
         return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
@@ -141,6 +144,7 @@ def read(bucket: Bucket, folder: str, archive_id: UUID) -> KeptSettings | None:
             tuple(map(ReplayPreset.of, fields["replays"])),
             tuple(KeptIncarnation(*one) for one in fields["incarnations"]),
             tuple(KeptHold(*one) for one in fields["holds"]),
+            tuple(str(one) for one in fields["former_copies"]),
         )
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OperatorError) as error:
         raise StoreError(
@@ -167,6 +171,7 @@ def _settings(workspace: Workspace, archive: Archive) -> KeptSettings:
             KeptHold(h.name, h.reason, h.actor, h.first_hour, h.last_hour, h.first_seq, h.last_seq)
             for h in workspace.catalog.holds.all(archive)
         ),
+        tuple(workspace.catalog.erasures.former_copies(archive)),
     )
 
 

@@ -16,6 +16,7 @@ from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.adopt import adopt, fill
 from nats3_dagster.archive.captures.commit import CaptureResult, merged
 from nats3_dagster.archive.source.durables import consumer_missing_error, durable_of, make_again
+from nats3_dagster.archive.stored.erased import erased_of
 from nats3_dagster.archive.take.claimed import Receipt
 from nats3_dagster.archive.take.job import TakeJob
 from nats3_dagster.archive.take.settlement import noticed, settle
@@ -28,6 +29,7 @@ from nats3_dagster.jetstream.take.claim import ClaimLimits
 from nats3_dagster.jetstream.take.durable import Durable, find_durable
 from nats3_dagster.jetstream.take.turns import Turns, new_subject
 from nats3_dagster.model import Archive, ChunkMeta, Gap, SeqRange, StreamState
+from nats3_dagster.model.erasure import joined
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -134,7 +136,13 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: i
         state,
         durable,
         deliveries,
-        catalog.coverage.covered(archive, state.incarnation, known),
+        # What was erased and is not accounted for comes again to a catalog that is older: it is only acknowledged.
+        joined(
+            (
+                *catalog.coverage.covered(archive, state.incarnation, known),
+                *erased_of(workspace, archive, state.incarnation, [known]),
+            )
+        ),
         catalog.hours.spans_from(archive, state.incarnation, known.first),
         ClaimLimits(share, CHUNK_BYTES, state.last_seq, patience_s),
         most_held,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from nats3_dagster.archive.captures.adopt import adopt
 from nats3_dagster.archive.captures.commit import merged
 from nats3_dagster.archive.source.durables import consumer_missing_error, may_have_lost
+from nats3_dagster.archive.stored.erased import erased_of
 from nats3_dagster.archive.take.claimed import absence
 from nats3_dagster.errors import SourceError
 from nats3_dagster.fault_points import fault_point
@@ -69,6 +70,7 @@ def settle(workspace: Workspace, archive: Archive, state: StreamState) -> Settle
     UnknownConsumer."""
     adopted: list[ChunkMeta] = []
     fault_point("take.settling")
+    _settle_erased(workspace, archive, state)
     while True:
         begun = workspace.catalog.now()
         chunks, gaps, held, deliveries = _absent(workspace, archive, state)
@@ -80,6 +82,15 @@ def settle(workspace: Workspace, archive: Archive, state: StreamState) -> Settle
         # What was adopted accounts for deliveries, and so for what else is absent.
         if not chunks:
             return Settled(tuple(adopted), gaps, held)
+
+
+def _settle_erased(workspace: Workspace, archive: Archive, state: StreamState) -> None:
+    """Record the gaps of erased sequences that this catalog does not account for: the stream may still have them."""
+    coverage, incarnation = workspace.catalog.coverage, state.incarnation
+    start = coverage.start(archive, incarnation)
+    missing = coverage.missing(archive, incarnation, SeqRange(start, state.last_seq)) if start <= state.last_seq else ()
+    if erased := erased_of(workspace, archive, incarnation, missing):
+        workspace.catalog.chunks.commit(archive, (), [Gap(incarnation, erased, "erased")])
 
 
 def _absent(

@@ -1,9 +1,19 @@
 -- name: add_gaps(archive, run_id, incarnations, reasons, ranges)
--- Adds a gap for each range of each multirange.
+-- Adds a gap for each range of each multirange. What was erased has the reason `erased`, whatever else is said of it.
 insert into nats3.gap (archive_id, incarnation_id, seqs, reason, dagster_run_id)
-select :archive, g.incarnation_id, r, g.reason, :run_id
+select :archive, g.incarnation_id, p.seqs, p.reason, :run_id
 from unnest(:incarnations::bigint[], :reasons::text[], :ranges::text[]) as g(incarnation_id, reason, ranges)
-cross join unnest(g.ranges::int8multirange) as r;
+cross join lateral (
+    select g.ranges::int8multirange as seqs, coalesce((
+        select range_agg(e.seqs) from nats3.erased_range e join nats3.incarnation i on i.created_ns = e.created_ns
+        where i.id = g.incarnation_id and e.archive_id = :archive and e.seqs && range_merge(g.ranges::int8multirange)
+    ), '{}') as erased
+) a
+cross join lateral (
+    select unnest(a.seqs - a.erased) as seqs, g.reason
+    union all
+    select unnest(a.seqs * a.erased), 'erased'
+) p;
 
 -- name: list_gaps(archive, stream, created_ns, first_seq, last_seq)
 -- The ranges of the gaps of the archive, or of one incarnation, that touch first to last: a row for each incarnation and

@@ -16,6 +16,14 @@ select pg_try_advisory_lock(
 -- True if only this connection now puts objects into the copy, or removes them there, until it ends.
 select pg_try_advisory_lock(hashtextextended('nats3.copying.' || :bucket, 0));
 
+-- name: try_rewriting(archive)
+-- True if this connection now writes the archive's messages into other objects, until it ends, and no erasure runs.
+select pg_try_advisory_lock_shared(hashtextextended('nats3.rewriting.' || :archive::bigint, 0));
+
+-- name: try_erasing(archive)
+-- True if only this connection now erases messages of the archive, until it ends, and nothing writes them into other objects.
+select pg_try_advisory_lock(hashtextextended('nats3.rewriting.' || :archive::bigint, 0));
+
 -- name: unlock_all()
 -- Releases the locks of this connection.
 select pg_advisory_unlock_all();

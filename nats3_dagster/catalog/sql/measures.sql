@@ -70,7 +70,7 @@ from nats3.archive a cross join lateral (
     -- Most of them are absent inside of chunks.
     select 'removed', 'erased', sum(e.messages)::bigint from nats3.erasure e where e.archive_id = a.id
     union all
-    select 'erased_objects', '', count(*) from nats3.erased_object o join nats3.erasure e on e.id = o.erasure_id
+    select 'erased_objects', '', sum(greatest(o.left_over, 1))::bigint from nats3.open_erasure o join nats3.erasure e on e.id = o.erasure_id
     where e.archive_id = a.id
     union all
     select 'holds', '', count(*) from nats3.hold h where h.archive_id = a.id and h.released_at is null

@@ -139,7 +139,7 @@ def _show_dump(dumped: moving.Dumped, output: Format) -> None:
 def _say(one: RebuiltArchive) -> None:
     if one.state == "rebuilt":
         _say_settings(one)
-    for text in filter(None, (one.settings, one.stream)):
+    for text in filter(None, (one.settings, one.stream, one.erasures)):
         remark(f"{one.archive}: {text}")
     for left in one.missing:
         note(f"{one.archive}: left out: {left.reason}")

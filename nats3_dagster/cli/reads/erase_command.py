@@ -10,7 +10,8 @@ from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, counted, show_one
 from nats3_dagster.cli.terminal.progress import note
-from nats3_dagster.documents.erasing import ErasedMessages
+from nats3_dagster.documents.erasing import ErasedMessages, ProvenErasures
+from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.query.matching import Conditions, matching, parse_header
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
@@ -20,7 +21,9 @@ from nats3_dagster.workspace import Workspace
 
 def erase(
     name: ArchiveName,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why these messages must go; for the audit.")],
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why these messages must go; for the audit.")
+    ] = None,
     subjects: Subjects = None,
     sequences: Sequences = None,
     headers: Annotated[
@@ -35,32 +38,41 @@ def erase(
     from_time: FromTime = None,
     to_time: ToTime = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go, and change nothing.")] = False,
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove",
+            help="Erase nothing: search every object, version and copy for a message of any erasure of the archive.",
+        ),
+    ] = False,
     yes: Yes = False,
     output: Output = Format.table,
 ) -> None:
     """Erase messages from an archive for good: those that meet all conditions.
 
-    Their chunks are written without them, and every object that has them is removed at once, with its versions and its
-    copies. Nothing brings them back: no replay, capture, repair or rebuild. Who did it, when and why is kept, and not
-    what. Messages of a hold stay. The stream is not changed."""
+    It is decided for all of them or none, and written down beside the chunks. Then their chunks are written without
+    them, and every object that has them is removed at once, with its versions and its copies. An erasure is finished
+    when a search has found them nowhere. No replay, capture, repair or rebuild brings them back. Who did it, when and
+    why is kept, and not what. Messages of a hold stay. The stream is not changed."""
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
+        if prove:
+            _show_proof(erasure.prove(workspace, archive), output)
+            return
+        if not dry_run and not (reason or "").strip():
+            raise OperatorError("An erasure has a reason", "Say why these messages must go", field="reason")
         selection = selection_of(hour, from_time, to_time, sequences, subjects)
         conditions = Conditions(selection, tuple(map(parse_header, headers or ())), where)
+        if not dry_run:
+            # What an earlier erasure left undone comes first: the chunks that are asked then are as they should be.
+            erasure.carry_out(workspace, archive)
         wanted = matching(workspace, archive, conditions)
         done = erasure.plan(workspace, archive, wanted)
         if not dry_run:
             confirm(f"{counted(done.messages, 'message')} of archive {archive.name} will be erased for good", yes)
             with followed(workspace, archive.name):
-                done = erasure.erase(workspace, archive, wanted, reason=reason, chosen_by=conditions.kinds)
-        document = ErasedMessages.of(
-            done,
-            reason,
-            conditions.kinds,
-            exports=erasure.exports_of(workspace, archive, done.hours),
-            in_stream=erasure.stream_may_have(workspace, archive, wanted),
-            dry_run=dry_run,
-        )
+                done = erasure.erase(workspace, archive, wanted, reason=reason or "", chosen_by=conditions.kinds)
+        document = ErasedMessages.of(workspace, archive, wanted, done, reason or "", conditions.kinds, dry_run=dry_run)
     lines = {
         "archive": document.archive,
         "messages": document.messages,
@@ -72,10 +84,35 @@ def erase(
     show_one(output, document.plain(), lines)
     if dry_run:
         note("A dry run: nothing was erased")
+    if len(document.lives) > 1:
+        by_life = ", ".join(f"{life.messages:,} of {life.created}" for life in document.lives)
+        note(f"They are of several lives of stream {archive.spec.stream}, by the time of its creation: {by_life}")
     for export in document.exports:
         again = Next.RUN_EXPORT(archive=name, export=export).command
         note(f"Export {export} has files of these hours, and writes them again: {again}")
+    for other in document.other_archives:
+        note(f"Archive {other} of the same stream may have them too, and keeps them")
     if document.in_stream is not False:
         note(f"Stream {archive.spec.stream} may still have them: nats stream rmm, or nats stream purge --subject")
     if done.problem:
         raise done.problem
+
+
+def _show_proof(proof: erasure.Proof, output: Format) -> None:
+    """Raises StoreError if an erased message was found."""
+    document = ProvenErasures.of(proof)
+    lines = {
+        "archive": document.archive,
+        "erasures": document.erasures,
+        "messages": document.messages,
+        "buckets": ", ".join(document.buckets),
+        "found": len(document.found),
+    }
+    show_one(output, document.plain(), lines)
+    for trace in proof.traces:
+        note(f"{trace}")
+    if proof.traces:
+        raise StoreError(
+            f"{counted(len(proof.traces), 'object')} of archive {proof.archive} may have erased messages",
+            Next.FINISH_ERASURES(archive=proof.archive),
+        )

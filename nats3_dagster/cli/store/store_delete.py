@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive.keep.erased_objects import finish_each
+from nats3_dagster.archive.keep.erasure import carry_out_each
 from nats3_dagster.archive.lifecycle import jobs, remove
 from nats3_dagster.archive.lifecycle.jobs import as_id
 from nats3_dagster.archive.stored import removal
@@ -97,8 +97,7 @@ def sweep(
     """Remove objects of deleted chunks once the grace period is over (delete_grace), and rows of the catalog that
     nothing has needed for long (history_keep). Dagster's sweep_sensor does it by itself."""
     with Workspace(Settings.load()) as workspace:
-        if not dry_run:
-            finish_each(workspace)
+        problem = None if dry_run else carry_out_each(workspace)[1]
         swept = removal.sweepable(workspace) if dry_run else removal.sweep(workspace)
         rows = 0 if dry_run else removal.clean(workspace)
         found: removal.SweptOrphans | None = None
@@ -118,6 +117,8 @@ def sweep(
     show_one(output, document.plain(), lines)
     if dry_run:
         note("A dry run: nothing was removed")
+    if problem:
+        raise problem
     if found and any(one.part == removal.FOLDER for one in found.unseen):
         raise typer.Exit(1)
 

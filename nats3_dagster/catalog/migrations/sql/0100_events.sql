@@ -6,10 +6,11 @@ create table nats3.event (
     archive_id     bigint not null references nats3.archive,
     what           text not null check (what in (
         'created', 'rebuilt', 'changed', 'deleted', 'held', 'released', 'expired', 'removed', 'swept', 'repaired',
-        'adopted', 'compacted', 'erased', 'erasure_refused')),
+        'adopted', 'compacted', 'erased', 'erasure_refused', 'learned')),
     -- changed: the settings as [before, after] by column. held, released: the hold. expired: chunks, messages, bytes and
-    -- the first and the last hour. removed, repaired, adopted, compacted: chunks, and what removed them. swept: objects. erased: messages, chunks, the reason, and the
-    -- kinds of conditions. erasure_refused: the reason, the kinds of conditions, and the error with its kind. Nothing of messages.
+    -- the first and the last hour. removed, repaired, adopted, compacted: chunks, and what removed them. swept: objects. erased: messages, the number of
+    -- the record, the reason, and the kinds of conditions. erasure_refused: the reason, the kinds of conditions, and the error with its kind.
+    -- learned: an erasure whose record was found beside the chunks. Nothing of messages.
     detail         jsonb not null default '{}',
     actor          text not null default nats3.actor(),
     dagster_run_id text,

@@ -1,0 +1,135 @@
+"""The search for erased messages in the objects of an archive: every object of its folder, listed or not, with all
+versions, in each bucket that has or had them. And the removal of what is found.
+
+Invariant: a search that could not look somewhere is an error, never an answer of nothing. An object goes only if each
+other message of it is in a live chunk, or was removed as well.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nats3_dagster.archive.proof.unlisted import missing_of
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored.removal import remove_objects
+from nats3_dagster.chunks import ChunkReader, open_chunk
+from nats3_dagster.chunks.naming import parse_key
+from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing, StoreError
+from nats3_dagster.fault_points import fault_point
+from nats3_dagster.model import Archive, SeqRange
+from nats3_dagster.model.archive_spec import archive_prefix
+from nats3_dagster.model.erasure import ErasedSequences, Trace
+from nats3_dagster.model.numbers import Int64s
+from nats3_dagster.objects import delete_version, get_version, list_versions
+from nats3_dagster.workspace import Workspace
+
+# How long another process may copy into a bucket.
+PATIENCE_S = 60.0
+_UNREADABLE = "it cannot be read, and by its name it may have them"
+
+
+def search(workspace: Workspace, archive: Archive, bucket: str, erased: ErasedSequences) -> Iterator[Trace]:
+    """The objects of the archive's folder in a bucket, and their versions, that have an erased message, or cannot be
+    read and may have one. Lists the whole folder; opens what may have one by its name, and Parquet files under any
+    other name. Raises StoreError."""
+    store, sequences = workspace.settings.store, {of: _Sequences(ranges) for of, ranges in erased.items()}
+    for one in list_versions(store, bucket, archive_prefix(archive.spec.prefix, archive.name)):
+        if one.is_delete_marker or not one.key.endswith(".parquet"):
+            continue
+        name = parse_key(one.key)
+        if name and not (name.created_ns in sequences and sequences[name.created_ns].touch(name.covers)):
+            continue
+        trace = Trace(bucket, one.key, one.version_id or "")
+        try:
+            reader = open_chunk(get_version(store, bucket, one.key, one.version_id))
+            own = sequences.get(reader.meta.incarnation.created_ns)
+            if own and own.count(reader):
+                yield trace
+        except ObjectMissing:
+            continue  # removed since it was listed
+        except ChunkError:
+            if name:
+                yield replace(trace, why=_UNREADABLE)
+
+
+def count_in(reader: ChunkReader, ranges: Sequence[SeqRange]) -> int:
+    """How many messages of these sequences, which ascend, an object has. Raises ChunkError."""
+    return _Sequences(ranges).count(reader)
+
+
+class _Sequences:
+    """The erased sequences of an incarnation. There may be a question for each of a million objects."""
+
+    def __init__(self, ranges: Sequence[SeqRange]) -> None:
+        self._firsts = np.array([part.first for part in ranges], np.int64)
+        self._lasts = np.array([part.last for part in ranges], np.int64)
+
+    def touch(self, covers: SeqRange) -> bool:
+        """True if one of them lies in `covers`."""
+        at = int(np.searchsorted(self._lasts, covers.first))
+        return at < len(self._lasts) and int(self._firsts[at]) <= covers.last
+
+    def count(self, reader: ChunkReader) -> int:
+        """How many messages of them an object has. Raises ChunkError."""
+        found = 0
+        for batch in reader.batches(["seq"]) if self.touch(reader.meta.covers) else ():
+            seqs: Int64s = batch.column("seq").to_numpy()
+            at = np.searchsorted(self._lasts, seqs)
+            inside = at < len(self._lasts)
+            found += int((self._firsts[at[inside]] <= seqs[inside]).sum())
+        return found
+
+
+def remove(workspace: Workspace, archive: Archive, traces: Sequence[Trace]) -> tuple[int, list[Trace]]:
+    """Remove what a search found in one bucket. How many objects of the archive's own bucket went, and what stays, with
+    the reason. Raises CatalogError, and StoreError where the bucket does not answer."""
+    removed, stay = 0, list[Trace]()
+    for key in dict.fromkeys(trace.key for trace in traces):
+        versions = [trace for trace in traces if trace.key == key]
+        if why := _needed(workspace, archive, versions[0]):
+            stay += [replace(trace, why=trace.why or why) for trace in versions]
+            continue
+        try:
+            removed += _remove_object(workspace, archive, versions[0].bucket, key)
+            fault_point("erase.removed")
+        except StoreError as error:
+            stay += [replace(trace, why=error.what) for trace in versions]
+            continue
+        for trace in versions if versions[0].version else ():
+            try:
+                delete_version(workspace.settings.store, trace.bucket, key, trace.version)
+            except StoreError as error:
+                stay.append(replace(trace, why=error.what))
+    return removed, stay
+
+
+def _needed(workspace: Workspace, archive: Archive, trace: Trace) -> str:
+    """Why an object with erased messages may not go yet; empty where it may."""
+    bucket, key = trace.bucket, trace.key
+    if parse_key(key) is None:
+        return "it has not the name of a chunk: another program put it there. Remove it by hand"
+    if trace.why:
+        return trace.why
+    if workspace.catalog.chunks.by_key(archive.spec.bucket, key):
+        return "its chunk could not be written without them yet"
+    try:
+        reader = open_chunk(get_version(workspace.settings.store, bucket, key, trace.version or None))
+        missing = missing_of(workspace, archive, reader)
+    except ObjectMissing:
+        return ""
+    except Nats3Error as error:
+        return error.what
+    if missing:
+        return f"the archive misses {missing:,} other messages of it, until it adopts them"
+    return ""
+
+
+def _remove_object(workspace: Workspace, archive: Archive, bucket: str, key: str) -> int:
+    """1 if an object of the archive's own bucket went. In a copy no other process puts it again meanwhile."""
+    if bucket == archive.spec.bucket:
+        return remove_objects(workspace, bucket, [key]) if workspace.bucket(bucket).exists(key) else 0
+    with workspace.catalog.locks.copying(bucket, PATIENCE_S):
+        folder.check_removable(workspace, bucket, [key])
+        workspace.bucket(bucket).delete(key)
+    return 0
