@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
 from obstore.store import LocalStore, S3Store
 
 from nats3_dagster.errors import ChunkError, ObjectMissing, StoreError
-from nats3_dagster.objects import faults, files
+from nats3_dagster.objects import faults, files, foreign_keys
 from nats3_dagster.objects.pages import pages
 from nats3_dagster.objects.retries import Passing, again, of_obstore
 from nats3_dagster.objects.s3_puts import S3Puts
@@ -171,8 +171,13 @@ class Bucket:
         with self._faults(prefix):
             if self._root is not None:
                 self._require()
-            found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix or None))  # pyright: ignore[reportUnknownMemberType]
-            return tuple(sorted(found["common_prefixes"]))
+            try:
+                found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix or None))  # pyright: ignore[reportUnknownMemberType]
+                return tuple(sorted(filter(None, found["common_prefixes"])))
+            except InvalidPathError:
+                if self._root is not None:
+                    raise
+                return tuple(sorted(foreign_keys.folders(self._options, self._where, prefix)))
 
     def delete(self, key: str) -> None:
         """Remove the object; one that is not there is as good as removed."""
@@ -186,7 +191,8 @@ class Bucket:
         with self._faults(prefix):
             if self._root is not None:  # a folder that is gone would look empty
                 self._require()
-            yield from pages(self._store, prefix, self._options.patience_s)
+            foreign = foreign_keys.listing(self._options, self._where, prefix) if self._root is None else None
+            yield from pages(self._store, prefix, self._options.patience_s, foreign)
 
     def _read(self, key: str, most: int | None) -> memoryview:
         answer = obstore.get(self._store, key)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, InvalidPathError
 
 from nats3_dagster.errors import AccessRefused, BucketRefused, NotOffered, ObjectMissing, StoreError
 from nats3_dagster.model.archive_spec import archive_folder
@@ -106,6 +106,10 @@ def translated(
         yield
     except FileNotFoundError as error:
         raise (bucket_missing(where) if is_of_bucket(error) else missing()) from error
+    except InvalidPathError as error:
+        name = re.search(r'Error parsing Path "(.*?)":', str(error), re.DOTALL)
+        what = f"{name[1]!r} in the bucket {where.bucket!r}" if name else f"An object in the bucket {where.bucket!r}"
+        raise StoreError(f"{what} of {where.place} has a name that cannot be listed", "Move it away") from error
     except BaseError as error:
         raise explained(str(error)) from error
     except OSError as error:

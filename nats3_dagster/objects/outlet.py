@@ -16,7 +16,7 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore
 
 from nats3_dagster.errors import StoreError
-from nats3_dagster.objects import faults, files
+from nats3_dagster.objects import faults, files, foreign_keys
 from nats3_dagster.objects.pages import pages
 from nats3_dagster.objects.retries import Passing, again, of_obstore
 from nats3_dagster.objects.s3_puts import S3Puts
@@ -105,11 +105,12 @@ class Outlet:
 
     def list(self, prefix: str) -> Iterator[str]:
         """The paths of the files under `prefix`, whole parts of a path."""
-        cut = len(self._key(""))
+        cut, s3 = len(self._key("")), self._options.s3
+        foreign = foreign_keys.listing(s3, self._where, self._key(prefix)) if s3 else None
         with self._faults(prefix):
             if self._root is not None and not self._root.is_dir():
                 return
-            for page in pages(self._store, self._key(prefix), self._patience_s):
+            for page in pages(self._store, self._key(prefix), self._patience_s, foreign):
                 for item in page:
                     yield item["path"][cut:]
 

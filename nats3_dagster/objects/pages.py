@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import obstore
+from obstore.exceptions import InvalidPathError
 
 from nats3_dagster.objects.retries import again
 
@@ -12,11 +13,16 @@ if TYPE_CHECKING:
 
     from obstore import ObjectMeta
 
+    from nats3_dagster.objects.foreign_keys import Listing
+
 _PAGE: Final = 1000  # S3's own limit
 
 
-def pages(store: Any, prefix: str, patience_s: float) -> "Iterator[Sequence[ObjectMeta]]":
-    """The objects under `prefix` (whole parts of a path), in the store's order. Raises errors of obstore."""
+def pages(
+    store: Any, prefix: str, patience_s: float, foreign: "Listing | None" = None
+) -> "Iterator[Sequence[ObjectMeta]]":
+    """The objects under `prefix` (whole parts of a path), in the store's order. `foreign`: goes on where there are keys
+    that obstore does not take. Raises errors of obstore."""
     last: str | None = None
     listing: Iterator[Any] | None = None
 
@@ -30,6 +36,11 @@ def pages(store: Any, prefix: str, patience_s: float) -> "Iterator[Sequence[Obje
             listing = None  # it does not go on after an error
             raise
 
-    while page := again(next_page, patience_s):
-        last = page[-1]["path"]
-        yield page
+    try:
+        while page := again(next_page, patience_s):
+            last = page[-1]["path"]
+            yield page
+    except InvalidPathError:
+        if foreign is None:
+            raise
+        yield from foreign(last)

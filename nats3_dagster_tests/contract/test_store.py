@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,17 @@ import pytest
 from nats3_dagster.archive.health.store_health import check
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import ChunkError, ObjectMissing, OperatorError, StoreError
-from nats3_dagster.objects import Bucket, ObjectInfo, StoreOptions, bucket_exists, create_bucket
+from nats3_dagster.objects import (
+    Bucket,
+    ObjectInfo,
+    Outlet,
+    OutletOptions,
+    StoreOptions,
+    bucket_exists,
+    create_bucket,
+    foreign_keys,
+)
+from nats3_dagster.objects.sdk_calls import located
 from nats3_dagster.settings import Settings
 
 KEY = "team/archive=logs/date=2026-11-15/hour=07/a.parquet"
@@ -143,6 +154,39 @@ def test_a_listing_is_lazy_and_keeps_to_its_prefix(store: Bucket, options: Store
     assert sorted(store.list("a")) == [(key, len(key)) for key in keys]
     assert sorted(key for key, _ in store.list()) == sorted([*keys, "ab/x", "b/x"])
     assert list(store.list("nothing")) == []
+
+
+@pytest.mark.parametrize(
+    "foreign", ["pre/a.b//x", "pre/./x", "pre/../y", "pre/a\nb", "pre//", "pre/m/.", "pre/a", "//pre/a"]
+)
+def test_keys_of_others_hide_none_of_ours(
+    s3: StoreOptions, s3_client: Any, bucket: str, foreign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign_keys, "PAGE", 2)
+    ours = ["pre/a.b/c", "pre/m/n", "pre/z"]
+    for key in [*ours, "prefix/x", foreign]:
+        s3_client.put_object(Bucket=bucket, Key=key, Body=b"12")
+    store, outlet = Bucket(s3, bucket), Outlet(OutletOptions("s3", bucket, "pre", s3))
+    listed = [(key, 2) for key in sorted([*ours, foreign] if foreign == "pre/a" else ours)]
+    assert list(store.list("pre")) == listed
+    assert list(store.put_before("pre", datetime.now(UTC) + timedelta(hours=1))) == listed
+    assert list(outlet.list("")) == [key.removeprefix("pre/") for key, _ in listed]
+    assert store.folders("pre") == ("pre/a.b", "pre/m")
+    assert [key for key, _ in store.list() if key != "pre/a"] == [*ours, "prefix/x"]
+    assert store.folders() == ("pre", "prefix")
+    following = foreign_keys.listing(*located(s3, bucket), "pre")("pre/m/n")  # where a later page has such a key
+    assert [item["path"] for page in following for item in page] == ["pre/z"]
+
+
+def test_a_file_whose_name_cannot_be_listed_is_named(file_store: StoreOptions) -> None:
+    assert create_bucket(file_store, "odd")
+    store = Bucket(file_store, "odd")
+    put(store, KEY, b"1")
+    assert file_store.folder
+    (file_store.folder / "odd" / "team" / "a\nb").touch()
+    for ask in (lambda: list(store.list("team")), lambda: store.folders("team")):
+        with pytest.raises(StoreError, match=r"'.*a\\nb' in the bucket 'odd' .* has a name that cannot be listed"):
+            ask()
 
 
 def test_a_bucket_that_is_missing_is_named_with_what_to_do(options: StoreOptions) -> None:
