@@ -334,6 +334,26 @@ def test_an_answer_that_is_lost_does_no_harm(s3: StoreOptions, bucket: str) -> N
     assert Bucket(s3, bucket).get(KEY) == DATA
 
 
+def test_a_copy_that_is_refused_in_a_good_answer_is_made_again(s3: StoreOptions, bucket: str) -> None:
+    """S3 answers 200 to a copy before it is done, and says SlowDown in the body."""
+    refused: list[str] = []
+
+    def slow_down(request: Handler) -> None:
+        if request.headers.get("x-amz-copy-source") and not refused:
+            refused.append(request.path)
+            body = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+            request.reply(200, {"Content-Type": "application/xml"}, body)
+        else:
+            request.reply(*request.forward())
+
+    with through(s3, slow_down, ("PUT",)) as slow:
+        outlet = Outlet(OutletOptions("s3", bucket, "files", slow))
+        outlet.put("staged", b"new")
+        outlet.put("a.csv", b"old")
+        outlet.move("staged", "a.csv")
+        assert (outlet.get("a.csv"), outlet.get("staged"), len(refused)) == (b"new", None, 1)
+
+
 @pytest.mark.parametrize("stored", [DATA[:-1], b"X" + DATA[1:], b""], ids=["cut", "altered", "empty"])
 def test_a_store_that_holds_something_else_is_found_out(
     s3: StoreOptions, bucket: str, s3_client: Any, stored: bytes

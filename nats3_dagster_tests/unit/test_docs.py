@@ -72,3 +72,30 @@ def test_every_command_is_in_its_page() -> None:
         below = command.commands if isinstance(command, LazyGroup) else {}
         commands[name] = {one for one in below if not below[one].hidden}
     assert listed == commands
+
+
+def test_each_report_about_a_neighbour_has_its_project_and_what_shows_it() -> None:
+    """The page counts its reports, and names a test or a module for each: both are there."""
+    text = (ROOT / "docs" / "neighbours.md").read_text()
+    projects = re.findall(r"^\| (\S+) \| \[(\S+)\]\(https://github\.com/\2\) \|$", text, re.MULTILINE)
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if re.match(r"\| \S+#\d", line)
+    ]
+    reports = [report for row in rows for report in row[0].split(", ")]
+    assert len(rows) >= 60
+    assert f"{len(reports)} public reports" in text
+    assert f"in {len(rows)} situations" in text
+    assert len(set(reports)) == len(reports)
+    named = [re.fullmatch(r"([\w.-]+)#[1-9]\d*", report) for report in reports]
+    assert {match[1] if match else "" for match in named} == {name for name, _ in projects}
+    for report, situation, here, shown in rows:
+        assert situation.endswith("."), report
+        assert here.endswith("."), report
+        tests, modules = (
+            re.findall(r"`([\w/]+\.py)::(test_\w+)`", shown),
+            re.findall(r"by construction: `(\S+)`", shown),
+        )
+        assert tests or modules, report
+        for file, test in tests:
+            assert re.search(rf"^def {test}\(", (ROOT / "nats3_dagster_tests" / file).read_text(), re.MULTILINE), test
+        assert [module for module in modules if not (ROOT / "nats3_dagster" / module).exists()] == []
