@@ -7,14 +7,15 @@ with Archive.open("logs") as archive:
         print(message.seq, message.subject, message.data)
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from nats3_dagster.archive.proof.seal import require_sealed
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.frame import MAX_BYTES, frame
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-# RFC 3339, `-2h`, nanoseconds since 1970, or a datetime with a time zone.
-Time = str | int | datetime
+# RFC 3339, `-2h`, nanoseconds since 1970, a datetime, or a date; UTC where there is no time zone.
+Time = str | int | datetime | date
 
 
 class Read:
@@ -128,6 +129,11 @@ class Archive:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def require_sealed(self, hours: Collection[str]) -> None:
+        """Raises OperatorError unless each of the hours is sealed, and is as it was then. Hours before the archive's
+        first one have nothing to seal."""
+        require_sealed(self._workspace, self._workspace.catalog.archives.get(self.name), hours)
+
     def read(
         self,
         *,
@@ -190,11 +196,18 @@ def _package(name: str) -> Any:
 
 
 def _ns(time: Time) -> int:
-    """Nanoseconds since 1970. A datetime without a zone is UTC, as a text without one is."""
+    """Nanoseconds since 1970. A datetime without a zone is UTC, as a text without one is; a date is when it begins.
+    Raises OperatorError."""
     if isinstance(time, str):
         return parse_time(time)
-    if isinstance(time, int):
+    if isinstance(time, int) and not isinstance(time, bool):
         return time
+    if not isinstance(time, date):
+        raise OperatorError(
+            f"A {type(time).__name__} is not a time", "Give a datetime, a date, a text, or nanoseconds since 1970"
+        )
+    if not isinstance(time, datetime):
+        return parse_time(time.isoformat())
     moment = time if time.tzinfo else time.replace(tzinfo=UTC)
     whole = int(moment.replace(microsecond=0).timestamp())
     return whole * 1_000_000_000 + moment.microsecond * 1000

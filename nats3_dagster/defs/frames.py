@@ -114,6 +114,8 @@ def _load(context: InputContext, settings: Settings, max_bytes: int | None) -> A
         if not hours:
             raise OperatorError(f"The partition maps to no hour of {archive}", "Correct its partition mapping")
         with Archive.open(archive, settings) as opened:
+            if context.asset_key.path[-1] == "sealed" and not over_gaps:
+                opened.require_sealed(hours)
             read = opened.read(hours=hours, subjects=chosen.get("subjects"), over_gaps=over_gaps)
             if not over_gaps and (gone := sum(one.messages for one in read.removed())):
                 raise OperatorError(

@@ -1,7 +1,7 @@
 """`nats3_dagster.Archive`: what programs read."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import islice
 
 import pytest
@@ -32,6 +32,11 @@ def test_it_reads_messages_and_batches(archive: Archive) -> None:
     later = datetime(2026, 11, 21, 11, 0, 0, 199_000, tzinfo=UTC)
     for at in (later, "2026-11-21T11:00:00.199Z", int(later.timestamp() * 1000) * 1_000_000):
         assert [m.seq for m in archive.read(from_time=at)] == [199, 200]
+    for day, messages in ((date(2026, 11, 21), COUNT), (date(2026, 11, 22), 0)):
+        assert len(list(archive.read(from_time=day))) == messages
+    for wrong in (1.5, True, b"2026"):
+        with pytest.raises(OperatorError, match=f"A {type(wrong).__name__} is not a time"):
+            archive.read(from_time=wrong)  # pyright: ignore[reportArgumentType]
     assert sum(batch.num_rows for batch in archive.read(hours=["2026-11-21-11:00"]).batches()) == 100
     assert next(iter(archive.read())).incarnation == LIFE
 

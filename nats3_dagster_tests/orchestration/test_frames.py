@@ -21,27 +21,35 @@ from dagster import (
 )
 
 from nats3_dagster import ArchiveIOManager, ArchiveResource, build_archive_definitions
+from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.read.frame import COLUMNS
-from nats3_dagster.model import ChunkResult, ReplaySpec
+from nats3_dagster.archive.stored import folder
+from nats3_dagster.model import Archive, ChunkResult, ReplaySpec
 from nats3_dagster.replay import control
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import ids
 from nats3_dagster_tests.support.stored import Made, hour_key, made, store
 
-HOURS = HourlyPartitionsDefinition("2026-11-21-10:00", timezone="UTC", fmt="%Y-%m-%d-%H:00")
+HOURS = HourlyPartitionsDefinition("2023-11-14-00:00", timezone="UTC", fmt="%Y-%m-%d-%H:00")
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/dagster-project/src/acme_data/defs/orders_by_subject.py"
 SEALED = AssetKey(["acme", "logs", "sealed"])
 
 
+def seal(workspace: Workspace, archive: Archive, *hours: int) -> None:
+    folder.claim(workspace, archive)
+    assert len([*seal_hours(workspace, archive, [hour_key(hour) for hour in hours])]) == len(hours)
+
+
 @pytest.fixture
 def logs(workspace: Workspace, settings: Settings, bucket: str) -> None:
-    """An archive of two hours with 100 messages each, an hour without any, and one after it whose messages were
-    lost in part."""
+    """An archive of two hours with 100 messages each, two hours without any, and one after them whose messages were
+    lost in part; all are sealed."""
     found = made(workspace, bucket, "logs", last=300)
     for hour, first in ((10, 1), (11, 101)):
         store(workspace, found, hour, [Made(n, f"logs.{n % 2}", b"%d" % n) for n in range(first, first + 100)])
     store(workspace, found, 14, [Made(250, "logs.0")], (201, 300), reason="expired")
+    seal(workspace, found, 10, 11, 12, 13, 14)
 
 
 class Given:
@@ -138,6 +146,7 @@ def test_messages_that_were_removed_on_purpose_are_missing(
     workspace.catalog.replay_chunks.record("0" * 16, attempt, [ChunkResult(chunk.id, 100, 100, 0, 0)])
     workspace.catalog.replays.finish("0" * 16, attempt, "succeeded")
     assert control.delete_chunks(workspace, "0" * 16) == 1
+    seal(workspace, archive, 10)
     assets = [given.asset("whole", pa.Table), given.asset("rest", pa.Table, **{"nats3/over_gaps": True})]
     definitions = Definitions.merge(build_archive_definitions(key_prefix="acme"), Definitions(assets=assets))
     hours = hour_key(10), hour_key(11)
@@ -171,6 +180,35 @@ def test_an_archive_of_another_code_location(logs: None, given: Given, instance:
     assert "has more than 12,000 bytes" in failure(run(definitions, instance, (hour_key(10), hour_key(11)), "report"))
 
 
+def test_hours_that_are_not_sealed_fail_a_run_that_depends_on_seals(
+    workspace: Workspace, settings: Settings, bucket: str, given: Given, instance: DagsterInstance
+) -> None:
+    """Also where partitions of the user's own have them: Dagster knows nothing of seals."""
+    found = made(workspace, bucket, "logs", last=300)
+    for hour, first in ((10, 1), (11, 101), (12, 201)):
+        store(workspace, found, hour, [Made(n, "logs.x") for n in range(first, first + 100)])
+    seal(workspace, found, 10, 11)
+    upstream = [AssetSpec(AssetKey(["logs", name]), partitions_def=HOURS) for name in ("sealed", "chunks")]
+    assets = [
+        given.asset("report", pl.DataFrame, upstream[0].key),
+        given.asset("over", pl.DataFrame, upstream[0].key, **{"nats3/over_gaps": True}),
+        given.asset("newest", pl.DataFrame, upstream[1].key),
+    ]
+    definitions = Definitions(assets=[*upstream, *assets], resources={"io_manager": ArchiveIOManager()})
+    says = f"Archive logs has hours that are not sealed: {hour_key(12)}. Materialize logs/sealed"
+    for last, frames in ((11, {"report": 200, "over": 200, "newest": 200}), (12, {"over": 300, "newest": 300})):
+        given.frames.clear()
+        for name in ("report", "over", "newest"):
+            ran = run(definitions, instance, (hour_key(10), hour_key(last)), name)
+            assert ran.success or says in failure(ran)
+        assert {name: len(frame) for name, frame in given.frames.items()} == frames
+    before = "2023-11-14-21:00"  # the archive begins an hour later
+    assert run(definitions, instance, (before, before), "report").success
+    assert given.frames["report"].is_empty()
+    store(workspace, found, 11, [Made(301, "logs.x")])  # a late message: the hour is not as it was sealed
+    assert f"not sealed: {hour_key(11)}" in failure(run(definitions, instance, (hour_key(10), hour_key(11)), "report"))
+
+
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # of allow_nonexistent_upstream_partitions
 def test_the_mappings_of_the_page(
     workspace: Workspace, settings: Settings, bucket: str, instance: DagsterInstance
@@ -179,6 +217,7 @@ def test_the_mappings_of_the_page(
     found = made(workspace, bucket, "orders", last=40)
     for hour, first in ((10, 1), (11, 11), (13, 21), (15, 31)):
         store(workspace, found, hour, [Made(n, f"orders.{n % 2}", b"x") for n in range(first, first + 10)])
+    seal(workspace, found, *range(24))
     spec = importlib.util.spec_from_file_location("order_frames", EXAMPLE)
     assert spec
     assert spec.loader

@@ -149,6 +149,20 @@ def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: st
     check_sealed(hours, {*complete, *before}, name, closed, clocks.difference)
 
 
+def require_sealed(workspace: Workspace, archive: Archive, hours: Collection[str]) -> None:
+    """Raises OperatorError unless each of the hours is as it was sealed, or before the archive's first one. Asks the
+    catalog alone."""
+    sealed = {seal.hour for seal in workspace.catalog.seals.select(archive, hours=sorted(hours)) if seal.valid}
+    totals = workspace.catalog.archives.totals_of(archive)
+    first = hour_of(totals.begins_ns) if totals else ""
+    if rest := sorted(hour for hour in {*hours} - sealed if hour >= first):
+        raise OperatorError(
+            f"Archive {archive.name} has hours that are not sealed: {', '.join(rest[:5])}"
+            f"{f' and {len(rest) - 5:,} more' if len(rest) > 5 else ''}",
+            Next.SEAL_HOURS(archive=archive.name),
+        )
+
+
 def check_sealed(hours: Iterable[str], sealed: Iterable[str], archive: str, closed: str, clocks: str = "") -> None:
     """Raises OperatorError unless all hours are sealed; `closed` is the last that has ended, and `clocks` says which
     clocks differ."""
