@@ -44,11 +44,11 @@ def made(trial: Trial) -> None:
     judge(trial)
 
 
-def judge(trial: Trial) -> None:
+def judge(trial: Trial, copy: str = COPY) -> None:
     """What a seal promises is in both buckets, byte for byte. Judged by SQL and files of its own, at any moment."""
     with trial.servers.admin(database=trial.database) as connection:
         keys = [key for (key,) in connection.execute(_SEALED, {"name": ARCHIVE})]
-    bad = [key for key in keys if not trial.exists(COPY, key) or trial.fetch(COPY, key) != trial.fetch(BUCKET, key)]
+    bad = [key for key in keys if not trial.exists(copy, key) or trial.fetch(copy, key) != trial.fetch(BUCKET, key)]
     trial.expect(not bad, "silent", f"{len(bad)} objects of sealed hours are not in the copy: {bad[:2]}")
 
 
