@@ -1,7 +1,7 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
 .PHONY: help setup setup-user demo test test-quick spark-versions bench latency year check dev lock clean faults \
-    old-nats-servers
+    old-nats-servers object-lock-store
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -23,6 +23,7 @@ help:
 	@echo "make year [N=... ONLY=...]   what everything costs beside an archive of years; N=10: a tenth of it"
 	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
 	@echo "make old-nats-servers    nats-server 2.9.6 to 2.11, built with Go, for the tests that compare with them"
+	@echo "make object-lock-store   versitygw, built with Go, for the tests of Object Lock"
 	@echo "make check               lint, types, layers, known holes of libraries"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
 	@echo "make setup               .venv with tests and tools, nats-server, Java; make demo and make dev do without the tools"
@@ -76,6 +77,10 @@ faults: setup
 
 old-nats-servers:
 	@scripts/old-nats-servers.sh .nats3/old-nats-servers $(if $(VERSIONS),$(VERSIONS),2.9.6 2.9.7 2.10.29 2.11.15)
+
+# A store with Object Lock, for contract/test_object_lock.py, which is skipped without it. It needs Go.
+object-lock-store:
+	@GOBIN=$(CURDIR)/.nats3/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 # The types are checked by one process; the rest runs beside it.
 check: setup

@@ -99,6 +99,7 @@ class Outlet:
                 files.move(self._root, source, target)
             else:
                 self._ask(lambda: obstore.copy(self._store, self._key(source), self._key(target)))
+                self._prove_copy(self._key(source), self._key(target))
                 # A delete whose first answer was lost finds nothing.
                 with suppress(FileNotFoundError):
                     self._ask(lambda: obstore.delete(self._store, self._key(source)))
@@ -131,6 +132,20 @@ class Outlet:
         else:
             mode = "create" if is_new else "overwrite"
             obstore.put(self._store, self._key(path), data, mode=mode, use_multipart=False)
+
+    def _prove_copy(self, source: str, target: str) -> None:
+        """Raises StoreError unless the target has the bytes of the source. S3 may say 200 to a copy and name an error
+        in the body, which obstore takes for a success."""
+        sides = [self._ask(lambda key=key: obstore.head(self._store, key)) for key in (source, target)]
+        one, other = ((side["size"], side["e_tag"]) for side in sides)
+        if one == other and one[1]:
+            return
+        reads = (self._ask(lambda key=key: bytes(obstore.get(self._store, key).bytes())) for key in (source, target))
+        if len({*reads}) > 1:
+            raise StoreError(
+                f"{self._where.place} said that {source} was copied to {target}, and it was not",
+                "Nothing was deleted; run the export again, and look at the store's own log",
+            )
 
     def _ask(self, request: Callable[[], AnswerT]) -> AnswerT:
         return again(request, self._patience_s)

@@ -34,6 +34,7 @@ def list_versions(store: StoreOptions, bucket: str, prefix: str) -> Iterator[Obj
         return
     folder = f"{prefix.rstrip('/')}/" if prefix else ""
     after: dict[str, str] = {}
+    before = set[ObjectVersion]()
     while True:
         try:
             answer = send(options, where, Request.LIST_VERSIONS, Prefix=prefix, MaxKeys=PAGE, **after)
@@ -42,9 +43,9 @@ def list_versions(store: StoreOptions, bucket: str, prefix: str) -> Iterator[Obj
                 raise
             yield from _objects(store, bucket, prefix)
             return
-        for one in _versions(answer):
-            if one.key == prefix or one.key.startswith(folder):
-                yield one
+        page = [one for one in _versions(answer) if one not in before]  # some stores begin a page with the one before
+        yield from (one for one in page if one.key == prefix or one.key.startswith(folder))
+        before = {*page}
         if not answer.get("IsTruncated"):
             return
         next_page = {

@@ -252,6 +252,29 @@ def test_a_refusal_that_stays_is_told(s3: StoreOptions, bucket: str, refusal: st
                 assert code in complaint(ask)
 
 
+@pytest.mark.parametrize("before", [None, DATA, b"0123456789" * 100 + b"x"])
+def test_a_copy_that_failed_with_200_deletes_nothing(s3: StoreOptions, bucket: str, before: bytes | None) -> None:
+    """An error may be in the body of the answer to a CopyObject, by S3's documentation."""
+    source = b"x" * len(DATA)
+
+    def fail(request: Handler) -> None:
+        if "x-amz-copy-source" in {name.lower() for name in request.headers}:
+            body = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>"
+            return request.reply(200, {"Content-Type": "application/xml"}, body)
+        return request.reply(*request.forward())
+
+    with through(s3, fail, ("PUT",)) as failing:
+        outlet = Outlet(OutletOptions("s3", bucket, "out", failing))
+        outlet.put("new", source)
+        if before:
+            outlet.put("file", before)
+        with pytest.raises(StoreError):
+            outlet.move("new", "file")
+        assert (outlet.get("new"), outlet.get("file")) == (source, before)
+    Outlet(OutletOptions("s3", bucket, "out", s3)).move("new", "file")
+    assert (outlet.get("new"), outlet.get("file")) == (None, source)
+
+
 def wanting(*kinds: str) -> Fault:
     """A bucket with Object Lock and a default retention: it takes a PUT with one of these headers only, whose value is
     right. The texts are those of AWS and of Backblaze."""
@@ -416,6 +439,7 @@ def test_an_etag_that_is_no_md5_is_not_taken_for_damage(s3: StoreOptions, bucket
         (301, "<Error><Code>PermanentRedirect</Code></Error>", "AWS_REGION"),
         (400, "<Error><Code>Odd</Code><Message>Because hunter.</Message></Error>", "answered 400 Odd Because hunter."),
         (500, "<Error><Code>InternalError</Code></Error>", "answered 500 InternalError"),
+        (503, "<Error><Code>SlowDown</Code></Error>", "It limits how often it is asked"),
     ],
 )
 def test_each_answer_has_its_next_step(s3: StoreOptions, status: int, body: str, says: str) -> None:
