@@ -1,8 +1,9 @@
 """Subjects: NATS filters, and the transform that maps a subject to another.
 
 Names and semantics are those of NATS (docs.nats.io, "Subject-Based Messaging" and "Subject Mapping and Partitioning"):
-`*` stands for one token, a final `>` for one or more. A subject may hold any bytes but white space; one that is not
-UTF-8 is a `str` all the same, with a lone surrogate for each bad byte (PEP 383). Pure text, no I/O.
+`*` stands for one token, a final `>` for one or more; inside a token they are characters like others. A subject may
+hold any bytes but white space; one that is not UTF-8 is a `str` all the same, with a lone surrogate for each bad byte
+(PEP 383). A server's filters compare bytes; those of people also take a subject by its `readable` text. No I/O.
 """
 
 import re
@@ -20,11 +21,13 @@ _MANY_TOKENS = ("split", "splitfromleft", "splitfromright", "slicefromleft", "sl
 _LOGIN = re.compile(r"://[^/?#]*@")
 # A lone surrogate: a byte that is not UTF-8 (PEP 383).
 _BAD_BYTE = re.compile("[\udc80-\udcff]")
+# The text of one in `readable`.
+_SHOWN_BYTE = re.compile("%[89A-F][0-9A-F]")
 
 
 def check_filter(text: str) -> str:
     """`text` if it is a subject filter. Raises OperatorError that says which token is wrong."""
-    hint = "Subjects are tokens joined by dots; * stands alone for one token, > alone for all the rest at the end"
+    hint = "Subjects are tokens joined by dots; the token * is for any one, > at the end for all the rest"
     if kind := subject_fault(text):
         raise OperatorError(f"A subject filter holds {kind}", hint)
     if _LOGIN.search(text):
@@ -37,10 +40,8 @@ def check_filter(text: str) -> str:
     for at, token in enumerate(tokens, 1):
         if not token:
             raise OperatorError(f"{text!r} is not a subject filter: token {at} is empty", hint)
-        if ">" in token and (token != ">" or at < len(tokens)):
+        if token == ">" and at < len(tokens):
             raise OperatorError(f"{text!r} is not a subject filter: > may only be the last token", hint)
-        if "*" in token and token != "*":
-            raise OperatorError(f"{text!r} is not a subject filter: {token!r} mixes * with text", hint)
     return text
 
 
@@ -73,6 +74,18 @@ def matches(filter_: str, subject: str) -> bool:
     return len(filters) == len(tokens)
 
 
+def matches_shown(filter_: str, subject: str) -> bool:
+    """True if the filter, as people write it, matches the subject: as a server's would, or its text as nats3 shows it
+    (`readable`). So `%FF` in such a filter is these three characters, and the byte."""
+    return matches(filter_, subject) or (bool(_BAD_BYTE.search(subject)) and matches(filter_, readable(subject)))
+
+
+def takes_shown(filters: Iterable[str], subject: str) -> bool:
+    """True if one of the filters of people matches the subject, or there are no filters."""
+    filters = tuple(filters)
+    return not filters or any(matches_shown(filter_, subject) for filter_ in filters)
+
+
 def takes(filters: Iterable[str], subject: str) -> bool:
     """True if one of the filters matches the subject, or there are no filters."""
     filters = tuple(filters)
@@ -82,6 +95,22 @@ def takes(filters: Iterable[str], subject: str) -> bool:
 def is_exact(filter_: str) -> bool:
     """True if the filter matches one subject only: it has no wildcard."""
     return not {"*", ">"} & set(filter_.split("."))
+
+
+def is_one_subject(filter_: str) -> bool:
+    """True if the filter of people matches one subject only: neither a wildcard nor the text of a byte is in it."""
+    return is_exact(filter_) and not _SHOWN_BYTE.search(filter_)
+
+
+def literal_tokens(filter_: str) -> int:
+    """How many tokens at the filter's beginning are the same in every subject that `matches_shown`, byte for byte."""
+    tokens = filter_.split(".")
+    return next((n for n, t in enumerate(tokens) if t in ("*", ">") or _SHOWN_BYTE.search(t)), len(tokens))
+
+
+def has_mixed_token(filter_: str) -> bool:
+    """True if a token has `*` or `>` and more: a legal name, and mostly a mistake."""
+    return any(token not in ("*", ">") and {"*", ">"} & set(token) for token in filter_.split("."))
 
 
 def covers(wide: str, narrow: str) -> bool:
@@ -136,8 +165,8 @@ class Transform:
         return f"Transform({self.source!r}, {self.destination!r})"
 
     def __call__(self, subject: str) -> str | None:
-        """The subject's new name, or None where the source does not take it."""
-        if not matches(self.source, subject):
+        """The subject's new name, or None where the source does not take it, by its bytes or its text."""
+        if not matches_shown(self.source, subject):
             return None
         tokens = subject.split(".")
         stars = [t for s, t in zip(self.source.split("."), tokens, strict=False) if s == "*"]

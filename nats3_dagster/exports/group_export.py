@@ -94,7 +94,7 @@ class GroupExport:
         )
 
     def _add(self, batch: pa.RecordBatch) -> None:
-        batch = selected(batch, self._job.spec.subjects, self._taken)
+        batch = selected(batch, self._job.spec.subjects, self._taken, shown=True)
         if batch.num_rows and self._is_lines:
             self._add_lines(batch)
         elif batch.num_rows and self._is_table:

@@ -6,7 +6,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.subjects import decoded, readable, takes
+from nats3_dagster.subjects import decoded, readable, takes, takes_shown
 
 # A chunk's columns (chunks.columns.SCHEMA) but `time`, which follows from `time_ns`.
 MESSAGES: Final = pa.schema(
@@ -60,10 +60,13 @@ def subject_names(subjects: pa.DictionaryArray) -> list[str]:
     return values if pa.types.is_string(subjects.dictionary.type) else [decoded(value) for value in values]
 
 
-def selected(batch: pa.RecordBatch, filters: Sequence[str], answers: dict[str, bool] | None = None) -> pa.RecordBatch:
-    """Selects messages by the bytes of their subject, as a server does: one of the filters must take it; all messages
-    where there are no filters. Each distinct subject is compared once. `answers`: those of earlier batches, which this
-    adds to. The batch has the columns `subject` and `subject_bytes`."""
+def selected(
+    batch: pa.RecordBatch, filters: Sequence[str], answers: dict[str, bool] | None = None, *, shown: bool = False
+) -> pa.RecordBatch:
+    """Selects messages by their subject: one of the filters must take it; all messages where there are no filters. It
+    compares bytes, as a server does, or with `shown` also texts as people write them. Each distinct subject is compared
+    once. `answers`: those of earlier batches, which this adds to. The batch has the columns `subject` and
+    `subject_bytes`."""
     if not filters:
         return batch
     answers = {} if answers is None else answers
@@ -71,6 +74,6 @@ def selected(batch: pa.RecordBatch, filters: Sequence[str], answers: dict[str, b
     names = subject_names(subjects)
     for name in names:
         if name not in answers:
-            answers[name] = takes(filters, name)
+            answers[name] = takes_shown(filters, name) if shown else takes(filters, name)
     taken = [answers[name] for name in names]
     return batch if all(taken) else batch.filter(pc.take(pa.array(taken, pa.bool_()), subjects.indices))

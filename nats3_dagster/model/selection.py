@@ -8,7 +8,7 @@ from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.hours import LAST_NS, format_time, hour_start, parse_time
 from nats3_dagster.model.spec_table import Kind, setting
 from nats3_dagster.model.stream import MAX_SEQUENCE, SeqRange, parse_sequences
-from nats3_dagster.subjects import check_filter, takes
+from nats3_dagster.subjects import check_filter, takes_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,4 +111,4 @@ class Selection:
 
     def takes_subject(self, subject: str) -> bool:
         """True if messages of this archived subject, as `subjects.decoded` gives it, are selected."""
-        return takes(self.subjects, subject)
+        return takes_shown(self.subjects, subject)

@@ -220,7 +220,7 @@ class ArchiveDataset(ds.Dataset):
 
         found = chain(_extremes(hours, stored, needed), self._messages(chunks, stored, wanted))
         for hour, incarnation, batch in found:
-            rows = selected(batch, self._selection.subjects, subjects)
+            rows = selected(batch, self._selection.subjects, subjects, shown=True)
             constants = {"hour": hour, "incarnation": incarnation.token}
             for name in _OF_CHUNK:
                 if name in needed:

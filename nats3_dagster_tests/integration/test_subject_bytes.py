@@ -1,4 +1,4 @@
-"""Filters act on the bytes of a subject, whatever reads: two subjects may have the same readable text."""
+"""Filters take a subject by its bytes, or by the text that it is shown with, whatever reads."""
 
 from typing import Any
 
@@ -26,14 +26,17 @@ NAMES = [
     "h.é".encode(),
     b"other\x0b",
     b"h.a%20b",
+    b"h.w*d",
 ]
 FILTERS: dict[str, set[bytes]] = {
-    "h.lat%E9": {TEXT},
-    "h.*": {RAW, TEXT, "h.é".encode(), b"h.a%20b"},
-    "h.bin.%FF%FE.1": {b"h.bin.%FF%FE.1"},
+    "h.lat%E9": {RAW, TEXT},
+    "h.*": {RAW, TEXT, "h.é".encode(), b"h.a%20b", b"h.w*d"},
+    "h.bin.%FF%FE.1": {b"h.bin.\xff\xfe.1", b"h.bin.%FF%FE.1"},
+    "h.a%20b": {b"h.a%20b"},
+    "h.w*d": {b"h.w*d"},
     "h.bin.*.1": {b"h.bin.\xff\xfe.1", b"h.bin.%FF%FE.1"},
     "h.long.>": {LONG_RAW, LONG_TEXT},
-    LONG_TEXT.decode(): {LONG_TEXT},
+    LONG_TEXT.decode(): {LONG_RAW, LONG_TEXT},
     "h.é": {"h.é".encode()},
     ">": {*NAMES},
 }

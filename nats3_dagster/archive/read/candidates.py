@@ -10,7 +10,7 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.catalog.subjects import ChunkPlace, Probe
 from nats3_dagster.chunks.bloom import probe
 from nats3_dagster.model import Archive, Incarnation
-from nats3_dagster.subjects import matches
+from nats3_dagster.subjects import is_one_subject, literal_tokens, matches_shown
 
 # For a filter with wildcards this number of chunks is looked at before all of its subjects are: usually the first one
 # has one.
@@ -33,9 +33,8 @@ class Candidates:
         self._subjects, self._archive, self._life = catalog.subjects, archive, incarnation
         self._filter, self._at_ns = subject_filter, at_ns
         tokens = subject_filter.split(".")
-        wild = next((at for at, token in enumerate(tokens) if token in ("*", ">")), None)
-        self._exact = wild is None
-        self._prefix = ".".join([*tokens[:wild], ""])
+        self._exact = is_one_subject(subject_filter)
+        self._prefix = ".".join([*tokens[: literal_tokens(subject_filter)], ""])
         self._probe = Probe(*probe(subject_filter)) if self._exact else None
         self._names: dict[str, ChunkPlace] | None = None
         self._heap: list[tuple[int, ChunkPlace, str | None]] = []
@@ -51,7 +50,7 @@ class Candidates:
             self._near_done = True
             near = self._subjects.near(self._archive, self._life, since, _NEAR)
             for first_seq, chunk_id, subjects in near:
-                if subjects is None or any(matches(self._filter, subject) for subject in subjects):
+                if subjects is None or any(matches_shown(self._filter, subject) for subject in subjects):
                     return ChunkPlace(first_seq, chunk_id)
             if len(near) < _NEAR:
                 return None
@@ -72,7 +71,7 @@ class Candidates:
         if not self._exact and only_one:
             near = self._subjects.near_back(self._archive, self._life, upto, self._at_ns, _NEAR)
             for first_seq, chunk_id, subjects in near:
-                if subjects is None or any(matches(self._filter, subject) for subject in subjects):
+                if subjects is None or any(matches_shown(self._filter, subject) for subject in subjects):
                     yield ChunkPlace(first_seq, chunk_id), None
             if len(near) < _NEAR:
                 return
@@ -125,7 +124,7 @@ class Candidates:
         """The counted subjects that the filter takes, each with its newest chunk."""
         if self._names is None or anew:
             every = self._subjects.like(self._archive, self._life, self._prefix)
-            self._names = {name: place for name, place in every.items() if matches(self._filter, name)}
+            self._names = {name: place for name, place in every.items() if matches_shown(self._filter, name)}
         return self._names
 
 

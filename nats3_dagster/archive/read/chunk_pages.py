@@ -8,7 +8,7 @@ from nats3_dagster.errors import Unknown, blaming
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, Chunk, Incarnation
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import check_filter, matches
+from nats3_dagster.subjects import check_filter, matches_shown
 from nats3_dagster.workspace import Workspace
 
 # Chunks that a page reads for a subject at most: then it ends, with fewer chunks than asked for.
@@ -83,4 +83,4 @@ def chunk(workspace: Workspace, chunk_id: int) -> ChunkReport:
 
 def _may_have(chunk: Chunk, filter_: str) -> bool:
     subjects = chunk.meta.subjects
-    return subjects is None or any(matches(filter_, subject) for subject in subjects)
+    return subjects is None or any(matches_shown(filter_, subject) for subject in subjects)

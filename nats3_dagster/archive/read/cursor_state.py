@@ -114,7 +114,7 @@ class CursorState:
 
     def hand_over(self, batch: pa.RecordBatch, life: Incarnation, last: int) -> Iterator[pa.RecordBatch]:
         """The messages of the batch of selected subjects, if any; then all up to `last` counts as read."""
-        batch = selected(batch, self.selection.subjects)
+        batch = selected(batch, self.selection.subjects, shown=True)
         if batch.num_rows:
             witness = Witness(batch.column("seq")[-1].as_py(), batch.column("time_ns")[-1].as_py())
             self._pending = (life, last), witness

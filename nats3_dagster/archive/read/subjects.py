@@ -18,7 +18,7 @@ from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ObjectMissing, Unknown, blaming
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Message, SeqRange
 from nats3_dagster.model.messages import MESSAGES, exact_subjects, subject_names
-from nats3_dagster.subjects import check_filter, is_exact, matches
+from nats3_dagster.subjects import check_filter, is_one_subject, matches_shown
 from nats3_dagster.workspace import Workspace
 
 # Enough to find a message; the other columns come when it is found.
@@ -132,7 +132,7 @@ def _scan(
     seen = set() if seen is None else seen
     # Where most row groups have the subject, one request for all columns saves the one for the keys.
     dense = place.messages is not None and place.messages >= len(reader.footer.row_groups)
-    names = wanted if wanted is not None or not is_exact(subject_filter) else {subject_filter}
+    names = wanted if wanted is not None or not is_one_subject(subject_filter) else {subject_filter}
     for index in groups:
         group = reader.footer.row_groups[index]
         if at_ns is not None and group.first_ns > at_ns:
@@ -161,7 +161,7 @@ def _rows(batch: pa.RecordBatch, subject_filter: str, at_ns: int | None, newest:
     `newest` of the last message, descending."""
     subjects: Any = exact_subjects(batch)
     names = subject_names(subjects)
-    taken = np.array([name not in seen and matches(subject_filter, name) for name in names], np.bool_)
+    taken = np.array([name not in seen and matches_shown(subject_filter, name) for name in names], np.bool_)
     indices = subjects.indices.to_numpy(zero_copy_only=False)
     mask = taken[indices]
     if at_ns is not None:

@@ -11,7 +11,7 @@ from nats3_dagster.catalog.subjects import Probe
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped, listed_ranges
 from nats3_dagster.steps import Next, Step
-from nats3_dagster.subjects import is_exact
+from nats3_dagster.subjects import is_one_subject
 from nats3_dagster.workspace import Workspace
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ def with_subjects(workspace: Workspace, chunks: Iterable[Chunk], selection: Sele
     many subjects to count, by their bloom filter. A filter with a wildcard may be met by any chunk without counts."""
     taken = [c for c in chunks if c.meta.subjects is None or any(map(selection.takes_subject, c.meta.subjects))]
     uncounted = [c.id for c in taken if c.meta.subjects is None]
-    if not uncounted or not selection.subjects or not all(map(is_exact, selection.subjects)):
+    if not uncounted or not selection.subjects or not all(map(is_one_subject, selection.subjects)):
         return tuple(taken)
     from nats3_dagster.chunks.bloom import probe  # here, because it loads Arrow, and most callers never come here
 

@@ -6,7 +6,7 @@ from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, StreamState
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import Transform, covers, overlap
+from nats3_dagster.subjects import Transform, covers, has_mixed_token, overlap
 from nats3_dagster.workspace import Workspace
 
 # A server marks erased and deleted records of a file by the two highest bits of their sequences.
@@ -21,12 +21,14 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     check_retention(spec, state)
     check_sequences(state)
     subjects = _stored_subjects(state)
-    for filter_ in unmatched_filters(spec, state):
+    # `orders*` is the name of one subject, and mostly meant as `orders.*`.
+    mixed = [f for f in spec.subjects if has_mixed_token(f)]
+    for filter_ in dict.fromkeys([*unmatched_filters(spec, state), *mixed]):
         # Of messages from before the stream was given other subjects.
         if workspace.link.call(next_message, spec.stream, 1, filter_) is None:
             raise OperatorError(
                 f"Stream {spec.stream} has no subject that {filter_!r} takes",
-                f"It captures {', '.join(subjects)}",
+                f"It captures {', '.join(subjects)}; * and > are wildcards as whole tokens only",
                 field="subjects",
             )
     return state
