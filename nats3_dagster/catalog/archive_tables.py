@@ -45,12 +45,9 @@ class _File:
     last_ns: int
     first_seq: int | None
     last_seq: int | None
-    first_subject: str | None
-    last_subject: str | None
 
     def file(self) -> TableFile:
         seqs = None if self.first_seq is None or self.last_seq is None else (self.first_seq, self.last_seq)
-        ends = (self.first_subject, self.last_subject)
         return TableFile(
             chunk_id=self.id,
             bucket=self.bucket,
@@ -62,7 +59,6 @@ class _File:
             first_ns=self.first_ns,
             last_ns=self.last_ns,
             seqs=seqs,
-            subjects=None if ends[0] is None or ends[1] is None else (ends[0], ends[1]),
         )
 
 
@@ -165,9 +161,9 @@ class ArchiveTables:
         retired = tuple(zip(row.retired_hours, row.retired_ids, strict=True))
         return TableState(row.revision, row.chunks, tuple(row.ids), tuple(row.hours), retired)
 
-    def files(self, chunk_ids: Sequence[int], *, subjects: bool = True) -> Iterator[TableFile]:
-        """These chunks, live or not, in this order; `subjects`: with their bounds."""
+    def files(self, chunk_ids: Sequence[int]) -> Iterator[TableFile]:
+        """These chunks, live or not, in this order."""
         for at in range(0, len(chunk_ids), PAGE):
             with self._session.reading() as sql:
-                rows = sql.rows(_File, "table_files", chunks=list(chunk_ids[at : at + PAGE]), subjects=subjects)
+                rows = sql.rows(_File, "table_files", chunks=list(chunk_ids[at : at + PAGE]))
             yield from (row.file() for row in rows)

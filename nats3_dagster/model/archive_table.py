@@ -71,4 +71,3 @@ class TableFile:
     first_ns: int  # smallest store time
     last_ns: int  # largest store time
     seqs: tuple[int, int] | None  # first and last message; None where only the object's footer has them
-    subjects: tuple[str, str] | None  # smallest and largest by their UTF-8; None where they were not counted

@@ -56,7 +56,7 @@ def compare(workspace: Workspace, known: ArchiveTable, table: "Table") -> Compar
     """Every difference. Raises CatalogError, StoreError, and whatever pyiceberg raises."""
     state = workspace.catalog.tables.state(known.archive_id)
     expected, ids, messages = {}, {}, 0
-    for file in workspace.catalog.tables.files(state.ids, subjects=False):
+    for file in workspace.catalog.tables.files(state.ids):
         path = layout.path_of(workspace.settings, file)
         # As bytes and numbers only: an archive may have a million chunks.
         expected[path] = layout.facts_of(file)

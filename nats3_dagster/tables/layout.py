@@ -24,8 +24,6 @@ OF_ARCHIVE: Final = "nats3.job-id"
 # Columns that no file has: each is the same for all of a chunk, so the table's metadata has it as a partition.
 HOUR_ID, INCARNATION_ID = 8, 9
 _FIRST_PARTITION_ID: Final = 1000
-# Iceberg's own default for the bounds of text.
-_BOUND_CHARS: Final = 16
 # Only nats3 deletes chunks: with gc.enabled=false engines refuse DROP TABLE PURGE, expire_snapshots and
 # remove_orphan_files. Old versions of the table's own metadata file are deleted with each commit, for a version repeats
 # all that was in the one before. A removal reads and writes the manifests of its hours: with Iceberg's own 8 MB these
@@ -141,9 +139,9 @@ FACTS: Final = ("record count", "size", "partition", "first seq", "last seq", "f
 
 
 def _bounds(file: TableFile) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """The smallest and the largest value of columns, as Iceberg writes them, by the column's number."""
+    """The smallest and the largest value of columns, as Iceberg writes them, by the column's number. Numbers and times
+    alone: manifests outlive a file, and a subject in them would outlive its erasure (docs/decisions.md, 153)."""
     from pyiceberg.conversions import to_bytes
-    from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
     low: dict[int, bytes] = {}
     high: dict[int, bytes] = {}
@@ -156,11 +154,6 @@ def _bounds(file: TableFile) -> tuple[dict[int, bytes], dict[int, bytes]]:
         bound("seq", *file.seqs)
     bound("time_ns", file.first_ns, file.last_ns)
     bound("time", file.first_ns // 1000, file.last_ns // 1000)
-    if file.subjects:
-        first, last = file.subjects
-        end = truncate_upper_bound_text_string(last, _BOUND_CHARS)
-        if end is not None and not any("\ud800" <= char <= "\udfff" for char in end):
-            bound("subject", first[:_BOUND_CHARS], end)
     return low, high
 
 

@@ -237,7 +237,7 @@ def _commit(workspace: Workspace, known: ArchiveTable, table: "Table", batch: _B
             for file in chunk_files(workspace, batch.add):
                 snapshot.append_data_file(layout.entry(file, layout.path_of(workspace.settings, file)))
             # Found by its path in the manifests of its partition alone. What is not there refuses the commit.
-            for file in workspace.catalog.tables.files(batch.retire, subjects=False):
+            for file in workspace.catalog.tables.files(batch.retire):
                 snapshot.delete_data_file(layout.entry(file, layout.path_of(workspace.settings, file)))
             for data_file in batch.remove:
                 snapshot.delete_data_file(data_file)

@@ -241,7 +241,7 @@ def test_filters_leave_out_files_that_cannot_match(workspace: Workspace, archive
         # A defect of pyiceberg, of which docs/iceberg.md warns: it has hour only where hour is selected.
         assert len(table.scan(row_filter=f"hour = '{LATER}'", selected_fields=("seq",)).to_arrow()) == 0
         assert len(table.scan(row_filter=f"hour = '{LATER}'", selected_fields=("seq", "hour")).to_arrow()) == 10
-    assert list(planned.values()) == [1, 1, 1, 2, 2, 3, 0, 0]
+    assert list(planned.values()) == [1, 1, 1, 2, 2, 3, 3, 0]
 
 
 def test_a_chunk_with_times_of_another_hour_is_found_by_its_times(workspace: Workspace, archive: Archive) -> None:
@@ -287,11 +287,10 @@ def test_subjects_that_are_not_utf8_and_long_ones(workspace: Workspace, archive:
         for n, text in enumerate(found["subject"].to_pylist()):
             matched = table.scan(row_filter=f"subject = '{text}'").to_arrow()
             assert matched["seq"].to_pylist() == [21 + n]
-        # Bounds that were cut inside a character stop other readers.
+        # A subject in a manifest would outlive its erasure.
         of = table.schema().find_field("subject").field_id
         bounds = table.inspect.files().select(["lower_bounds", "upper_bounds"]).to_pylist()
-        texts = [dict(file[name])[of].decode() for file in bounds for name in file if of in dict(file[name])]
-        assert len(texts) > 3
+        assert [file for file in bounds for name in file if of in dict(file[name])] == []
 
 
 def test_incarnations_with_the_same_sequences_are_told_apart(workspace: Workspace, archive: Archive) -> None:

@@ -81,11 +81,11 @@ cross join lateral (
 ) o
 where a.id = :archive;
 
--- name: table_files(chunks, subjects)
+-- name: table_files(chunks)
 -- A table's entries for each of these chunks: its object, and the smallest and largest value of columns. The sequences are
--- null where only the object itself has them; the subjects where they were not counted, or not asked for.
+-- null where only the object itself has them.
 select c.id, c.bucket, c.key, c.hour, i.stream, i.created_ns, c.messages, c.stored_bytes, c.first_ns, c.last_ns,
-       lower(k.seqs) as first_seq, upper(k.seqs) - 1 as last_seq, s.first_subject, s.last_subject
+       lower(k.seqs) as first_seq, upper(k.seqs) - 1 as last_seq
 from unnest(:chunks::bigint[]) with ordinality as o(id, place)
 join nats3.chunk c on c.id = o.id
 join nats3.incarnation i on i.id = c.incarnation_id
@@ -93,10 +93,4 @@ cross join lateral (
     select case when c.absent = 0 then c.seqs
                 when c.deleted is not null then range_merge(int8multirange(c.seqs) - c.deleted) end as seqs
 ) k
-left join lateral (
-    -- Ordered by the readable text, which is in the files, and not by the bytes that the stored text may end with.
-    select min(text) as first_subject, max(text) as last_subject
-    from nats3.chunk_subject, lateral (select regexp_replace(subject, ' [0-9a-f]*$', '') collate "C" as text) readable
-    where chunk_id = c.id
-) s on :subjects::boolean
 order by o.place;
