@@ -63,6 +63,7 @@ class Next(Enum):
         "nats3 store set {archive} --subject",
     )
     CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
+    CHECK_ERASURES = "See what still has them", "nats3 message erase {archive} --prove"
     CHECK_REBUILT = (
         "Look at keep, holds and copies of archive {archive}. If they are right, end the hold {hold}",
         "nats3 store get {archive}, then nats3 hold delete {archive} {hold} --reason",

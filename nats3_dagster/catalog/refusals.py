@@ -127,6 +127,11 @@ def broken_rule(error: psycopg.IntegrityError, archive: str) -> CatalogError:
             return Conflict(
                 f"Archive {archive} cannot have sequences both in the chunk {ours} and in the gap {theirs}", _RUN_AGAIN
             )
+        case "being_erased":
+            return Conflict(
+                f"Messages of archive {archive} that the hold is to keep are being erased",
+                Next.FINISH_ERASURES(archive=archive),
+            )
         case "not_erased":
             return Conflict(
                 f"Of archive {archive} the sequences {theirs} were erased, and the chunk {ours} has them", _RUN_AGAIN

@@ -122,6 +122,10 @@ def test_an_older_catalog_and_a_rebuilt_one_know_it(
     workspace = restored() if way == "older" else Workspace(settings).__enter__()
     try:
         archive = workspace.catalog.archives.get("events")
+        if way == "older":
+            assert "does not know" in nats3("doctor").out
+        nats3("chunk", "verify", "events")
+        assert "learned" in [one.what for one in workspace.catalog.history.newest([archive], 20)]
         take(workspace, archive, wire)
         for repaired in repair_all(workspace, archive, planned(workspace, archive), accept_loss=False):
             assert isinstance(repaired.conflict, Conflict)
@@ -132,7 +136,6 @@ def test_an_older_catalog_and_a_rebuilt_one_know_it(
         assert reasons(workspace, archive) == dict.fromkeys(GONE, "erased")
         assert planned(workspace, archive).bad == ()
         assert erasure.prove(workspace, archive).traces == ()
-        assert "learned" in [one.what for one in workspace.catalog.history.newest([archive], 20)]
     finally:
         workspace.__exit__(None, None, None)
 
@@ -181,6 +184,14 @@ def test_the_same_call_finishes_what_died(
         erase(workspace, archive, SeqRange(7, 8))
     fault_points.arm("")
     assert erasure.prove(workspace, archive).traces
+    cut = step == "erase.swapped"
+    for hold, refused in (("court", not cut), ("other", False)):
+        place = ("hold", "create", "logs", hold, "--sequences", "9-9" if hold == "court" else "1-1", "--reason", "r")
+        if refused:
+            assert "being erased" in nats3.refused(*place)
+        else:
+            nats3.ok(*place)
+            nats3.ok("hold", "delete", "logs", hold, "--reason", "r", "--yes")
     nats3.ok("message", "erase", "logs", "--sequences", "7-8", "--reason", "case 17", "--yes")
     assert {7, 8}.isdisjoint(everywhere(settings, bucket))
     assert have(workspace, archive) == {*range(1, 37)} - {7, 8}

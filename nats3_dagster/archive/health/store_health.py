@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from nats3_dagster.archive.health.finding import Finding
-from nats3_dagster.archive.stored import folder
+from nats3_dagster.archive.stored import erasure_records, folder
 from nats3_dagster.errors import AccessRefused, Nats3Error, StoreError
 from nats3_dagster.model import Archive
 from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, delete_versions, identity
@@ -152,7 +152,21 @@ def _is_late(oldest: datetime) -> bool:
 
 def _folder_problem(workspace: Workspace, archive: Archive) -> Finding | None:
     try:
-        folder.inspect(workspace, archive)
+        if folder.inspect(workspace, archive) and (erasures := erasure_records.unknown(workspace, archive)):
+            return Finding(
+                "fail",
+                AREA,
+                f"Archive {archive.name}: {erasures:,} erasures are written down beside its chunks that the catalog "
+                "does not know: it is older",
+                Next.FINISH_ERASURES(archive=archive.name),
+            )
+        if archive.name in workspace.catalog.erasures.unfinished_archives():
+            return Finding(
+                "warn",
+                AREA,
+                f"Archive {archive.name}: messages were erased, and may still be in the store",
+                Next.CHECK_ERASURES(archive=archive.name),
+            )
         bucket = workspace.bucket(archive.spec.bucket)
         for chunk in workspace.catalog.chunks.select(archive, limit=CHUNKS_LOOKED_AT, with_minutes=False):
             bucket.head(chunk.meta.key)

@@ -129,8 +129,7 @@ def carry_out_each(workspace: Workspace, turn: int | None = None) -> tuple[int, 
     asked = archives if turn is None or not archives else [archives[turn % len(archives)]]
     for archive in asked:
         try:
-            if folder.inspect(workspace, archive):
-                erasure_records.agree(workspace, archive)
+            folder.learn(workspace, archive)
         except StoreError as error:
             # Whatever writes to the folder, or verifies it, fails of it.
             log.warning("%s: erasures beside the chunks are unknown: %s", archive.name, error.what)

@@ -49,6 +49,14 @@ def agree(workspace: Workspace, archive: Archive, bucket_name: str | None = None
             fault_point("erase.recorded")
 
 
+def unknown(workspace: Workspace, archive: Archive) -> int:
+    """How many records are in the archive's bucket that the catalog does not have: it is older. Writes nothing. Raises
+    StoreError."""
+    known = {row.digest for row in workspace.catalog.erasures.all(archive)}
+    there = found_records(workspace.bucket(archive.spec.bucket), archive_prefix(archive.spec.prefix, archive.name))
+    return len(there.keys() - known)
+
+
 def places(workspace: Workspace, archive: Archive) -> tuple[str, ...]:
     """The buckets that may have messages of the archive: its own first, then its copies, then former ones, and those
     that deleted archives of this folder had."""

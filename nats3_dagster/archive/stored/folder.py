@@ -91,6 +91,13 @@ def require(workspace: Workspace, archive: Archive) -> None:
     erasure_records.agree(workspace, archive)
 
 
+def learn(workspace: Workspace, archive: Archive) -> None:
+    """Let the catalog know what was erased from the folder, if the archive owns it. Raises as `inspect`; ChunkError for
+    a record that is not as it was written."""
+    if inspect(workspace, archive):
+        erasure_records.agree(workspace, archive)
+
+
 def inspect(workspace: Workspace, archive: Archive) -> bool:
     """True if the archive owns its folder; False if no live archive does, and it has no chunk yet. Raises StoreError
     where another archive does, or where the archive has chunks and no archive owns the folder. Writes nothing."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from nats3_dagster.archive import status
+from nats3_dagster.archive.keep import erasure
 from nats3_dagster.archive.proof import repair as repairs
 from nats3_dagster.archive.proof import seal as sealing
 from nats3_dagster.archive.proof import source_check
@@ -14,6 +15,7 @@ from nats3_dagster.archive.proof.manifest_repair import repair_manifests
 from nats3_dagster.archive.proof.manifests import highest_hours, stray_manifests
 from nats3_dagster.archive.proof.unlisted import Unlisted, examine
 from nats3_dagster.archive.proof.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.cli.terminal.options import ArchiveName, Hours, Output
 from nats3_dagster.cli.terminal.output import Format, Size, show_one
 from nats3_dagster.cli.terminal.progress import bar, note
@@ -73,6 +75,7 @@ def verify(
         raise OperatorError("--repair goes with --source", f"To repair bad objects: {repair}")
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
+        folder.learn(workspace, archive)
         chunks, bad_chunks = _verify(workspace, archive, hour)
         seals = status.seals(workspace, archive, hour)
         bad_seals = [(seal, error) for seal, error in verify_seals(workspace, seals) if error]
@@ -127,6 +130,9 @@ def repair(
     longer has some of it: such a chunk is left as it is, unless --accept-loss is given."""
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
+        # What was erased must not be read again from the stream.
+        if problem := erasure.carry_out(workspace, archive).problem:
+            note(problem.text_in(WORDS))
         # Manifests first: they need no stream.
         manifests = [seal.hour for seal in repair_manifests(workspace, archive, hour)]
         unknown = highest_hours(stray_manifests(workspace, archive, hour))

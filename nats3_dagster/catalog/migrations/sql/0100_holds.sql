@@ -46,6 +46,17 @@ begin
         raise exception using errcode = 'integrity_constraint_violation', constraint = 'archive_live',
             message = 'the archive is deleted';
     end if;
+    -- What an erasure has decided to take out is not held any more.
+    perform from nats3.open_erasure o join nats3.erased_range e on e.erasure_id = o.erasure_id
+    join nats3.incarnation i on i.created_ns = e.created_ns
+    join nats3.chunk c on c.archive_id = e.archive_id and c.incarnation_id = i.id and c.seqs && e.seqs and c.deleted_at is null
+    where e.archive_id = new.archive_id and new.seqs && c.seqs and new.hours @> nats3.hour_number(c.hour)
+      and not coalesce(int8multirange(e.seqs * c.seqs) <@ c.deleted, false)
+    limit 1;
+    if found then
+        raise exception using errcode = 'integrity_constraint_violation', constraint = 'being_erased',
+            message = 'messages are being erased';
+    end if;
     -- Not the begin of the transaction: what was removed while it waited came before.
     new.created_at := clock_timestamp();
     perform pg_advisory_xact_lock_shared(hashtextextended('nats3.removal.' || b.bucket, 0))
