@@ -60,7 +60,7 @@ class LazyGroup(TyperGroup):
             command.get_params = partial(_parameters, type(command), command)  # type: ignore[method-assign]
             command.parse_args = partial(_parse_args, type(command), command)  # type: ignore[method-assign]
             # In a terminal of 80 columns rich cuts words and names of options; click wraps them.
-            command.rich_markup_mode = None
+            command.rich_markup_mode = None  # pyright: ignore[reportAttributeAccessIssue]
             above = "" if self.name in (None, "nats3") else f"{self.name} "
             command.epilog = epilog_of(f"{above}{name}", command.epilog)
         return command

@@ -110,10 +110,10 @@ def made(every: Iterable[Defined], naming: Naming, platform: Platform, jobs: Ite
 def undefined(archive: str, reason: Exception) -> DagsterError:
     """Returns the error of an archive without definitions."""
     why = reason.what if isinstance(reason, Nats3Error) else brief(reason)
-    hint = reason.hint if isinstance(reason, Nats3Error) and reason.hint else "Correct it"
+    hint = str(reason.hint) if isinstance(reason, Nats3Error) and reason.hint else "Correct it"
     return DagsterError(
         f"Archive {archive} has no definitions in Dagster, and nothing captures it: {why}",
-        f"{hint}, then reload the code location. Until then capture it in a shell: nats3 store run {archive}",
+        f"{hint}, then reload the code location. Until then only a shell captures it",
     )
 
 
