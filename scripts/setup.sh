@@ -84,6 +84,18 @@ install_with_uv() {
             2>/dev/null
 }
 
+# wait_for COMMAND...: runs it, and says now and then that it goes on: uv writes nothing until all is there.
+wait_for() {
+    "$@" &
+    running=$! seconds=0
+    while kill -0 "$running" 2>/dev/null; do
+        sleep 1
+        seconds=$((seconds + 1))
+        [ $((seconds % 20)) != 0 ] || say "  still fetching and unpacking, for $seconds s: PySpark alone has 450 MB"
+    done
+    wait "$running"
+}
+
 # install_with_pip LOCK
 install_with_pip() {
     total=$(grep -c '^[a-z0-9].*==' "$1")
@@ -113,7 +125,7 @@ want=$(stamp "$lock")
 # What tests need has all that a user needs.
 if ! installed requirements "$want" && ! installed requirements "$(stamp requirements.lock)"; then
     say "Installing the pinned dependencies of $lock into .venv"
-    install_with_uv "$lock" || install_with_pip "$lock"
+    wait_for install_with_uv "$lock" || install_with_pip "$lock"
     echo "$want" >.venv/.requirements
 fi
 want=$(stamp pyproject.toml nats3_dagster/version.py)

@@ -14,6 +14,7 @@ from nats3_dagster.catalog.hours import HourMarks
 from nats3_dagster.errors import OperatorError, Unknown
 from nats3_dagster.hours import hour_of, hour_start
 from nats3_dagster.model import (
+    REMOVED,
     Archive,
     Chunk,
     Coverage,
@@ -42,6 +43,8 @@ class Holdings:
     gaps: tuple[Gap, ...]
     # Sequences that were lost, by reason; a reason without any is left out.
     losses: dict[Reason, int]
+    # Those that were removed from the archive on purpose, in the same way.
+    removed: dict[Reason, int]
     # How many hours have messages.
     hours: int
     # How many are sealed, those without a message too.
@@ -84,8 +87,13 @@ class HourReport:
 
     @property
     def losses(self) -> int:
-        """Sequences that were lost or retired, and may belong to the hour."""
+        """Sequences in gaps that were lost or removed, and may belong to the hour."""
         return sum(gap.seqs.size for gap in self.gaps if gap.first_hour)
+
+    @property
+    def missing(self) -> int:
+        """Sequences that were lost or removed, and may belong to the hour: in gaps, and between messages of chunks."""
+        return self.losses + sum(chunk.meta.missing for chunk in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +137,15 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
     archive = catalog.archives.get(name)
     unswept = catalog.removals.unswept(archive)
     until = unswept.newest and unswept.newest + timedelta(seconds=workspace.settings.delete_grace)
+    sums, erased = catalog.gaps.sums(archive), catalog.gaps.erased_in_chunks(archive)
+    removed = {reason: sums.get(reason, 0) + (erased if reason == "erased" else 0) for reason in REMOVED}
     coverages, counts, open_hour = catalog.coverage.all(archive), catalog.hours.counts(archive), hour_of(time.time_ns())
     return Holdings(
         archive,
         coverages,
         catalog.gaps.select(archive),
-        lost_by_reason(catalog.gaps.sums(archive), coverages),
+        lost_by_reason(sums, coverages),
+        {reason: count for reason, count in removed.items() if count},
         counts.hours,
         counts.sealed,
         counts.empty,

@@ -73,6 +73,11 @@ class Gaps:
                 sums[row.reason] = sums.get(row.reason, 0) + row.sequences
         return sums
 
+    def erased_in_chunks(self, archive: Archive) -> int:
+        """The erased messages of chunks that have others."""
+        with self._session.reading() as sql:
+            return sql.value(int, "erased_in_chunks", archive=archive.id)
+
     def losses(self, archive: Archive, within: SeqRange, times: Sequence[tuple[int, int]]) -> tuple[Gap, ...]:
         """The losses that touch `within` and whose messages may have been stored in one of the times `[from, to)`,
         in nanoseconds; as `select`."""

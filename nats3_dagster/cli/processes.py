@@ -12,7 +12,7 @@ from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.cli.terminal.progress import note, progress_bar, step
 from nats3_dagster.cli.wording import WORDS
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.errors import CatalogUnreachable, Nats3Error
 from nats3_dagster.model import Archive, ExportResult, OnProgress
 from nats3_dagster.replay.job import ReplayResult
 from nats3_dagster.replay.launch import launched
@@ -84,9 +84,11 @@ def _one_by_one(name: str, hours: Sequence[str], perform: Callable[[str, OnProgr
 
 def _note_of(name: str, run: HourRun) -> Callable[[str, Nats3Error], None]:
     """Returns the function that says that an hour failed, SAID of them at most; the error of a single one is the
-    command's."""
+    command's, and so is that of a catalog that is gone: the run ends with it."""
 
     def say(hour: str, error: Nats3Error) -> None:
+        if isinstance(error, CatalogUnreachable):
+            return
         if len(run.hours) > 1 and len(run.errors) <= SAID:
             note(f"{name} {hour} failed: {error.text_in(WORDS)}")
         elif len(run.errors) == SAID + 1:

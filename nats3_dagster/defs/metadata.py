@@ -13,7 +13,7 @@ from nats3_dagster.archive.status import HourReport
 from nats3_dagster.defs.columns import COLUMNS, export_lineage, lineage
 from nats3_dagster.defs.markdown import cell, messages_per_minute
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.model import REMOVED, Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
 from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.export import Export, ExportHour
 from nats3_dagster.model.spec_table import settings_of
@@ -48,8 +48,8 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
     for gap in report.gaps:
         absent[gap.reason] += gap.seqs.size
     for meta in metas:
-        if meta.absent_reason and (meta.lost or meta.absent_reason in REMOVED):
-            absent[meta.absent_reason] += meta.absent
+        if meta.absent_reason and meta.missing:
+            absent[meta.absent_reason] += meta.missing
     metadata: Metadata = {
         "dagster/row_count": report.total,
         "dagster/partition_row_count": messages,
@@ -58,7 +58,7 @@ def hour_metadata(report: HourReport, settings: Settings) -> Metadata:
         "stored_bytes": stored,
         "ratio": round(payload / stored, 2) if stored else 0.0,
         "chunks": len(metas),
-        "gaps": report.losses + sum(meta.lost for meta in metas),
+        "gaps": report.missing,
         "in_the_shell": f"{Next.LIST_CHUNKS(archive=report.archive.name).command} --hour {report.hour}",
     }
     for reason, count in sorted(absent.items()):
@@ -94,7 +94,7 @@ def seal_metadata(archive: Archive, seal: Seal, total: int, settings: Settings, 
         "dagster/partition_row_count": seal.messages,
         "messages": seal.messages,
         "chunks": seal.chunks,
-        "gaps": seal.losses,
+        "missing_in_gaps": seal.losses,
         "sequences_in_gaps": seal.gaps,
         "seal": seal.number,
         "dagster/uri": settings.object_url(seal.bucket, seal.key),

@@ -29,6 +29,7 @@ _HELD = {
         "text": "The oldest uncaptured message has gone 1% of its way to deletion by max_age",
     },
     "losses": {"expired": 3},
+    "removed": {},
     "unmatched_subjects": [],
     "coverage": [
         {
@@ -198,6 +199,10 @@ class ArchiveDetail(Archive):
     oldest_uncaptured_s: float | None = Field(description="Since the oldest uncaptured message was stored.")
     time_to_loss: TimeToLoss | None = Field(description="Null where the stream's state is not known.")
     losses: dict[Reason, int] = Field(description="Sequences that were lost, by reason.")
+    removed: dict[Reason, int] = Field(
+        description="Sequences that were removed from the archive on purpose, by reason: erased, retired after a "
+        "replay, or not kept any longer."
+    )
     unmatched_subjects: list[str] | None = Field(description="Filters that match no subject of the stream any more.")
     coverage: list[Coverage]
     gaps: list[Gap]
@@ -218,6 +223,7 @@ class ArchiveDetail(Archive):
             oldest_uncaptured_s=round(waiting.behind_s, 3) if waiting and waiting.behind else None,
             time_to_loss=TimeToLoss.of(time_to_loss(waiting, paused=archive.paused)) if waiting else None,
             losses=report.losses,
+            removed=report.removed,
             unmatched_subjects=None if unmatched is None else list(unmatched),
             coverage=[Coverage.of(one) for one in report.coverages],
             gaps=[Gap.of(one) for one in report.gaps],

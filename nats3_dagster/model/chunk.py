@@ -94,6 +94,11 @@ class ChunkMeta:
         """Absent sequences whose messages may have gone from the stream before they were captured."""
         return self.absent if self.absent_reason in LOSSES else 0
 
+    @property
+    def missing(self) -> int:
+        """Absent sequences whose messages were lost, or removed from the archive on purpose."""
+        return 0 if self.absent_reason in NOT_MISSING else self.absent
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:

@@ -18,7 +18,10 @@ class Progress:
 
     @property
     def note(self) -> str:
-        """A note for people while there is no progress; empty while there is."""
+        """A note for people while there is no progress; empty while there is. Before the first message Spark starts
+        the workers, which takes seconds on an idle machine."""
+        if not self.done and self.total and self.answers:
+            return f"Spark starts its workers{f', for {self.quiet_s:.0f} s' if self.quiet_s else ''}"
         if not self.quiet_s:
             return ""
         return f"nothing new for {self.quiet_s:.0f} s{'' if self.answers else ': waiting for NATS'}"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from threading import Thread
 
-from nats3_dagster.errors import CatalogError, Nats3Error, TableError
+from nats3_dagster.errors import CatalogError, CatalogUnreachable, Nats3Error, TableError
 from nats3_dagster.model.archive_table import ArchiveTable
 from nats3_dagster.tables.observe import observe
 from nats3_dagster.workspace import Workspace
@@ -55,7 +55,9 @@ def follow(
             rows = [t for t in workspace.catalog.tables.all() if archives is None or t.archive in archives]
         lagging = [known for known in rows if known.is_behind and _is_due(known, pause_s)]
     except CatalogError as error:
-        log.warning("The lag of tables after their archives cannot be determined: %s", error)
+        # Where it is gone, what changed the archive says so itself.
+        level = logging.INFO if isinstance(error, CatalogUnreachable) else logging.WARNING
+        log.log(level, "The lag of tables after their archives cannot be determined: %s", error)
         return {}
     failed: dict[str, Nats3Error] = {}
     for known in lagging:

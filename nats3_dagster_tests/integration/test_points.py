@@ -150,7 +150,7 @@ def test_what_is_not_there_is_answered_by_the_catalog(case: Case) -> None:
         "Capture what is missing in archive logs"
     )
     assert "no capture has taken the sequences 21-40 yet" in refused(case, 30)
-    assert refused(case, 51) == "Sequence 51 is not in archive logs: its last one is 50. Capture archive logs"
+    assert refused(case, 51) == "Sequence 51 is not in archive logs: its last one is 50. See archive logs"
     assert "its last one is 50" in refused(case, 2**63 - 2)
     assert refused(case, 12) == (
         "Sequence 12 is not in archive logs: it was deleted from the stream before it was captured. "

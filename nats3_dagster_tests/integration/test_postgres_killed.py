@@ -7,16 +7,22 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.archive.captures.driver import capture_hours
+from nats3_dagster.archive.captures.hour_run import HourRun
+from nats3_dagster.archive.captures.plan import CapturePlan
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.source_check import correct
 from nats3_dagster.archive.source import durables
 from nats3_dagster.catalog import migrate
 from nats3_dagster.catalog.statements import Statements
+from nats3_dagster.cli.processes import _note_of
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.errors import CatalogError, Conflict
+from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay.begin import begin
+from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support import captures, repairs, source_checks
 from nats3_dagster_tests.support.replays import driven
@@ -172,3 +178,34 @@ def test_while_an_absence_is_corrected(
     assert correct(workspace, archive, wrong) == 3
     assert sorted(source_checks.payloads(workspace, archive)) == list(range(1, 101))
     assert source_checks.differences(workspace, archive) == []
+
+
+def test_in_a_capture_of_several_hours_the_cause_is_said_once(
+    workspace: Workspace,
+    events: Archive,
+    wire: Wire,
+    own_postgres: Postgres,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """As `nats3 store run` tells it: by its notes, its log and its last line."""
+    wire.publish(repairs.MESSAGES)
+    run = HourRun([hour_of(time.time_ns() - n * HOUR_NS) for n in (3, 2, 1, 0)])
+
+    def killed(planned: CapturePlan) -> tuple[list[Any], None]:
+        own_postgres.kill()
+        return captures.read(workspace, planned), None
+
+    jobs = capture_hours(workspace, events, run, killed, _note_of("events", run))
+    with caplog.at_level("WARNING"):
+        while True:
+            with followed(workspace, "events"):
+                done = next(jobs, None)
+            if done is None:
+                break
+    with pytest.raises(CatalogError) as raised:
+        run.raise_errors()
+    own_postgres.start()
+    said = [record.getMessage() for record in caplog.records] + capfd.readouterr().err.splitlines()
+    assert said == []
+    assert raised.value.what.count("ostgres") == 1, raised.value.what

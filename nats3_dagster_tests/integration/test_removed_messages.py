@@ -1,13 +1,17 @@
 """What a replay with `--delete-chunks` took out of an archive is said by every read of a selection that had it."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from nats3_dagster import Archive as Opened
+from nats3_dagster.archive import status
+from nats3_dagster.archive.keep import erasure
 from nats3_dagster.archive.read import answers
 from nats3_dagster.archive.selected.removed import Removed, removed
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.documents.messages import MessagePage
 from nats3_dagster.model import Archive, ChunkResult, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import control
@@ -69,6 +73,45 @@ def test_a_selection_counts_what_it_would_have_had(workspace: Workspace, archive
         read = opened.read()
         assert [m.seq for m in read] == list(range(201, 301))
         assert read.removed() == (first, second)
+
+
+def test_erased_messages_are_seen_wherever_one_looks(workspace: Workspace, archive: Archive, nats3: Command) -> None:
+    """Some of a chunk are absences in it, all of a chunk are a gap."""
+    (live,) = workspace.catalog.chunks.select(archive)
+    life = live.meta.incarnation
+    folder.claim(workspace, archive)
+    erasure.erase(workspace, archive, {life: [SeqRange(211, 220)]}, reason="case 17", chosen_by=["sequences"])
+    some = Removed("logs", "erased", None, 10, True)
+    times = "2026-11-21T12:00:00", "2026-11-21T12:00:00.05", "2026-11-21T13:00:00"
+    for selection, expected in {
+        Selection(sequences=SeqRange(201, 300)): (some,),
+        Selection(sequences=SeqRange(215, 215)): (replace(some, is_exact=False),),
+        Selection(hours=(HOURS[2],)): (some,),
+        Selection(hours=(HOURS[1],), sequences=SeqRange(201, 300)): (),
+        Selection.parse(from_time=f"{times[0]}Z", to_time=f"{times[2]}Z"): (some,),
+        Selection.parse(from_time=f"{times[1]}Z"): (replace(some, is_exact=False),),
+        Selection.parse(from_time=f"{times[2]}Z"): (),
+        Selection(sequences=SeqRange(201, 300), subjects=("logs.1",)): (replace(some, is_exact=False),),
+    }.items():
+        assert removed(workspace, archive, selection) == expected, selection
+    lines = [LINE.format(100, REPLAY), LINE.format(100, OTHER)]
+    erased = "Not in archive logs any more: 10 messages of the selection, which were erased"
+
+    def said() -> list[str]:
+        """The lines of a query about what is not there any more."""
+        err = nats3.ok("query", "SELECT count(*) FROM logs").err
+        return [line for line in err.splitlines() if line.startswith("Not in")]
+
+    assert said() == [*lines, erased]
+    seen = nats3.ok("store", "get", "logs", "-o", "json").json
+    assert seen["removed"] == {"erased": 10, "retired": 200}
+    assert re.search("^removed +200 retired, 10 erased$", nats3.ok("store", "get", "logs").out, re.MULTILINE)
+    # What the UI calls gaps of an hour.
+    assert [status.hour(workspace, archive, hour).missing for hour in HOURS] == [100, 100, 10]
+
+    erasure.erase(workspace, archive, {life: [SeqRange(201, 300)]}, reason="case 18", chosen_by=["sequences"])
+    assert said() == [*lines, erased.replace("10", "100")]
+    assert nats3.ok("store", "get", "logs", "-o", "json").json["removed"] == {"erased": 100, "retired": 200}
 
 
 def test_a_chunk_that_was_replaced_was_not_removed(workspace: Workspace, archive: Archive) -> None:

@@ -198,9 +198,15 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
     assert (out, lines[0], len(lines)) == ("", "start ...", 3)
     assert lines[2].startswith("capture: 1,000 of 2,000 messages, ")
     with progress.progress_bar("replay") as report:
+        report(Progress(0, 60_000))
+        report(Progress(0, 60_000, 40.0))
+        report(Progress(0, 60_000, 40.0, answers=False))
         report(Progress(12_000, 60_000, 20.3, answers=False))
         report(Progress(12_000, 60_000, 30.0))
     assert capsys.readouterr().err.splitlines() == [
+        "replay: 0 of 60,000 messages; Spark starts its workers",
+        "replay: 0 of 60,000 messages; Spark starts its workers, for 40 s",
+        "replay: 0 of 60,000 messages; nothing new for 40 s: waiting for NATS",
         "replay: 12,000 of 60,000 messages; nothing new for 20 s: waiting for NATS",
         "replay: 12,000 of 60,000 messages; nothing new for 30 s",
     ]

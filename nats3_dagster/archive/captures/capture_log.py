@@ -10,6 +10,7 @@ from datetime import datetime
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.errors import (
     CatalogError,
+    CatalogUnreachable,
     Conflict,
     EngineError,
     Nats3Error,
@@ -62,7 +63,9 @@ def record_outcomes(
     try:
         workspace.catalog.measures.add_captures(archive, started_at, ends, run_id=run_id)
     except CatalogError as lost:
-        log.warning("%s: how %d captures ended is not noted: %s", archive.name, len(ends), lost)
+        # Where it is gone, the capture's own error says so.
+        level = logging.INFO if isinstance(lost, CatalogUnreachable) else logging.WARNING
+        log.log(level, "%s: how %d captures ended is not noted: %s", archive.name, len(ends), lost)
 
 
 def _what(error: Exception) -> tuple[str, str]:

@@ -64,13 +64,17 @@ class HourRun:
                 yield hour, result
 
     def raise_errors(self) -> None:
-        """Raises the error of the hours that failed, if any: of the kind, and with the next step, of the first."""
+        """Raises the error of the hours that failed, if any: of the kind, and with the next step, of the first. It has
+        each cause once."""
         if not self.errors:
             return
         first = next(iter(self.errors.values()))
         if len(self.hours) == 1:
             raise first
-        named = "; ".join(f"{hour}: {error.what}" for hour, error in list(self.errors.items())[:_NAMED])
+        hours_by_cause: dict[str, list[str]] = {}
+        for hour, error in list(self.errors.items())[:_NAMED]:
+            hours_by_cause.setdefault(error.what, []).append(hour)
+        named = "; ".join(f"{', '.join(hours)}: {cause}" for cause, hours in hours_by_cause.items())
         more = f"; and {len(self.errors) - _NAMED} more" if len(self.errors) > _NAMED else ""
         untried = f"; {self.untried} were not tried" if self.untried else ""
         what = f"{len(self.errors)} of {len(self.hours)} hours failed. {named}{more}{untried}"

@@ -149,8 +149,10 @@ def _absent(archive: Archive, seq: int, row: SequenceRow, earlier: Incarnation |
         return _not_archived(archive, seq, why, earlier, Next.CAPTURE_LACKING(archive=name))
     if seq < row.start_seq:
         return _not_archived(archive, seq, f"the archive begins with {row.start_seq}", earlier, _NEXT)
-    last = f"its last one is {row.last_seq}" if row.last_seq >= row.start_seq else "it has none yet"
-    return _not_archived(archive, seq, last, earlier, Next.CAPTURE(archive=name))
+    if row.last_seq < row.start_seq:
+        return _not_archived(archive, seq, "it has none yet", earlier, Next.CAPTURE(archive=name))
+    # The catalog does not know whether the stream has it by now.
+    return _not_archived(archive, seq, f"its last one is {row.last_seq}", earlier, Next.GET_ARCHIVE(archive=name))
 
 
 def _because(

@@ -104,6 +104,7 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     proven = f"{view['hours_covered']:,} covered, {view['hours_sealed']:,} sealed, {view['hours_replayed']:,} replayed"
     lines |= {
         "lost": _losses(view) or "nothing",
+        "removed": [f"{count:,} {reason}" for reason, count in view["removed"].items()] or None,
         "messages": view["messages"],
         "size": Size(view["payload_bytes"]),
         "stored": Size(view["stored_bytes"]),
@@ -116,6 +117,10 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
     if (left := view["unswept"])["objects"]:
         size = text_of(Size(left["bytes"]))
         lines["deleted"] = f"{left['objects']:,} objects ({size}), kept until {text_of(when(left['until']))}"
+    incomplete = {copy["bucket"] for copy in view["incomplete_copies"]}
+    for bucket in view["copies"]:
+        if bucket not in incomplete:
+            lines[f"copy in {bucket}"] = "has every object, by the catalog"
     for copy in view["incomplete_copies"]:
         size = text_of(Size(copy["bytes"]))
         since = f" since {text_of(when(copy['since']))}" if copy["since"] else ""

@@ -232,6 +232,8 @@ create index chunk_times on nats3.chunk using gist (archive_id, int8range(first_
 -- For the first chunk that reaches a time: clocks step back, so the last times do not ascend with the sequences.
 create index chunk_reach on nats3.chunk using gist (archive_id, incarnation_id, lower(seqs), last_ns)
     where deleted_at is null;
+-- They are few, and every read of a selection says what of it was erased.
+create index chunk_erased on nats3.chunk (archive_id) where deleted_at is null and absent_reason = 'erased';
 create index chunk_dead on nats3.chunk (archive_id, id) where deleted_at is not null;
 create index chunk_retired on nats3.chunk (archive_id, retired_revision) where deleted_at is not null;
 create index chunk_old on nats3.chunk (deleted_at) where deleted_at is not null;
