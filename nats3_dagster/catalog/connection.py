@@ -11,7 +11,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.addresses import in_parts, is_url, postgres_fault, postgres_parts_fault
 from nats3_dagster.catalog.multirange import SeqRangeLoader
-from nats3_dagster.catalog.refusals import cannot_connect
+from nats3_dagster.catalog.refusals import cannot_connect, server_answered, wrong_encoding
+from nats3_dagster.catalog.sqlstate import refusal_of
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.redaction import learn
 
@@ -32,7 +33,11 @@ def open_connection(url: str, *, autocommit: bool = True) -> Connection:
         # prepare_threshold: a plan made once for all values would not use the index that fits the filters given.
         connection = psycopg.connect(url, autocommit=autocommit, prepare_threshold=None, **patience)
     except psycopg.Error as error:
-        raise cannot_connect(error, where) from error
+        raise cannot_connect(error, where, refusal_of(url) if server_answered(error) else None) from error
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in ("UTF8", None):  # texts would come as bytes, and sizes in bytes
+        connection.close()
+        raise wrong_encoding(where, encoding)
     connection.adapters.register_loader("int8range", SeqRangeLoader)
     return connection
 

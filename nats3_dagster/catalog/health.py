@@ -10,7 +10,7 @@ import psycopg
 from nats3_dagster.catalog.connection import address, open_connection
 from nats3_dagster.catalog.pooler import check_pooler
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.schema import installed_version
+from nats3_dagster.catalog.schema import VERSION, installed_version, missing_parts
 from nats3_dagster.catalog.statements import Statements
 
 
@@ -35,6 +35,8 @@ class Health:
     read_only: bool
     # The newest migration that the database has, None for none.
     schema: str | None
+    # Parts of the schema that are not there, as after a restore without the extension.
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +62,7 @@ def health(url: str) -> Health:
             statements = Statements(connection)
             (row,) = statements.rows(_HealthRow, "health")
             schema = installed_version(statements, where)
+            missing = missing_parts(statements) if schema == VERSION else []
         except psycopg.Error as error:
             raise failed(error, where) from error
     return Health(
@@ -73,6 +76,7 @@ def health(url: str) -> Health:
         standby=row.standby,
         read_only=row.read_only,
         schema=schema,
+        missing=tuple(missing),
     )
 
 

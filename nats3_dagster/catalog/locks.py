@@ -22,6 +22,10 @@ def lock_connection(session: Session) -> Generator[Connection]:
     """A connection of its own for locks, which end with it, and so with the process. Where no error ends them, they are
     released before it is closed: Postgres notices only later that a connection was closed."""
     with open_connection(session.url) as connection:
+        try:
+            Statements(connection).run("stay_connected")
+        except Error as error:
+            raise failed(error, session.where) from error
         yield connection
         with suppress(Error):  # it was lost, and the locks with it
             Statements(connection).run("unlock_all")

@@ -130,6 +130,7 @@ class Session:
             check_pooler(connection, partial(open_connection, self.url), self.where)
             check_version(statements, self.where)
             statements.run("set_session")
+            statements.run("stay_connected")
             self._name_actor(connection)
         except psycopg.Error as error:
             connection.close()

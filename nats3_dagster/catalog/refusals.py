@@ -5,6 +5,7 @@ that it cannot parse.
 """
 
 import re
+from collections.abc import Sequence
 from typing import LiteralString
 
 import psycopg
@@ -17,32 +18,69 @@ from nats3_dagster.steps import Next
 _RUN_AGAIN = "Run it again: it then plans with what is there"
 _DEFECT = "This is a defect: report it with the run's log"
 
-# Errors of libpq while connecting have no SQLSTATE: they are known by their words.
-_CONNECTING: tuple[tuple[LiteralString, LiteralString], ...] = (
-    ("no password supplied|authentication failed", "Correct the user or password in NATS3_POSTGRES_URL"),
-    ("no pg_hba.conf entry", "Allow this host, user and database in the server's pg_hba.conf"),
-    (r'database ".*" does not exist', "Create the database, or correct NATS3_POSTGRES_URL"),
-    (r'role ".*" does not exist', "Create the role, or correct the user in NATS3_POSTGRES_URL"),
-    ("starting up|shutting down|recovery mode", "Wait until the server is up, then run it again"),
-    ("too many|remaining connection slots", "Raise max_connections, or end other sessions"),
+# The next step by the code of a server's refusal, or by its class, which is its first two characters.
+_REFUSED: dict[str, str] = {
+    "28P01": "Correct the user or password in NATS3_POSTGRES_URL",
+    "28": "Correct the user in NATS3_POSTGRES_URL; or allow this host, user and database in the server's pg_hba.conf",
+    "3D000": "Create the database, or correct NATS3_POSTGRES_URL",
+    "42501": "Grant the role CONNECT on the database",
+    "53": "Raise max_connections, or end other sessions",
+    "57P03": "Wait until the server is up, then run it again",
+}
+# What libpq says by itself has no code, and is in English.
+_LIBPQ: tuple[tuple[LiteralString, LiteralString], ...] = (
+    ("no password supplied", "Correct the user or password in NATS3_POSTGRES_URL"),
     ("could not translate host name|resolve host", "Correct the host in NATS3_POSTGRES_URL"),
+    ("hot standby mode|session is (not )?read-only", "Name the primary server, or correct target_session_attrs there"),
     ("SSL|certificate", "Correct sslmode and the certificate files in NATS3_POSTGRES_URL"),
 )
+# A server's own message has its severity first, in its language.
+_ANSWERED = re.compile(r"(?:^|: )[^\s:]+:  (?P<message>.+)$")
 
 
-def cannot_connect(error: psycopg.Error, where: str) -> CatalogError:
-    """The error of a failed connection to `where` (host, port and database)."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # The server's own message, else the first line of what libpq tried.
-    message = next((line for line in lines if "FATAL:" in line), lines[0] if lines else "no reason given")
-    message = message.rpartition("FATAL:")[2].strip() or message
-    message = re.sub(r"^connection failed: |^connection to server at .*? failed: ", "", message)
+def server_answered(error: psycopg.Error) -> bool:
+    """True if the server refused the connection, and was reached."""
+    return any(map(_ANSWERED.search, _lines(error)))
+
+
+def cannot_connect(error: psycopg.Error, where: str, sqlstate: str | None = None) -> CatalogError:
+    """The error of a failed connection to `where` (host, port and database). `sqlstate`: of the server's refusal."""
+    lines = _lines(error)
+    for match in filter(None, map(_ANSWERED.search, lines)):
+        code = sqlstate or ""
+        step = _REFUSED.get(code) or _REFUSED.get(code[:2]) or "Look at NATS3_POSTGRES_URL; the server's log says more"
+        told = f"{match['message']} ({code})" if code else match["message"]
+        return CatalogError(f"Postgres at {where} refused the connection: {told}", step)
+    message = lines[0] if lines else "no reason given"
+    message = re.sub(r"^connection failed: ", "", message)
     message = re.sub(r"^connection to server at .*? failed: ", "", message)
-    for pattern, hint in _CONNECTING:
+    for pattern, hint in _LIBPQ:
         if re.search(pattern, str(error)):
             return CatalogError(f"Postgres at {where} refused the connection: {message}", hint)
     return CatalogUnreachable(
         f"Postgres at {where} is not reachable: {message}", "Start it, or correct NATS3_POSTGRES_URL"
+    )
+
+
+def _lines(error: psycopg.Error) -> list[str]:
+    return [line.strip() for line in str(error).splitlines() if line.strip()]
+
+
+def wrong_encoding(where: str, encoding: str) -> CatalogError:
+    """The error of a database that is not in UTF-8: subjects and texts are."""
+    return CatalogError(
+        f"The database {where} has the encoding {encoding}, and the catalog needs UTF8",
+        "Make one: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0; then name it in NATS3_POSTGRES_URL",
+    )
+
+
+def incomplete(where: str, missing: Sequence[str]) -> CatalogError:
+    """The error of a catalog that was not restored as a whole."""
+    more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+    return CatalogError(
+        f"The catalog in {where} is without {', '.join(missing[:3])}{more}: it was not restored as a whole",
+        "pg_dump -n leaves the extension out, and what needs it is then not restored. Restore it again into an empty "
+        "database in which you run before: CREATE SCHEMA nats3; CREATE EXTENSION btree_gist SCHEMA nats3",
     )
 
 
@@ -54,7 +92,13 @@ def failed(error: psycopg.Error, where: str) -> CatalogError:
             return Conflict(
                 f"Postgres ended this transaction for another: {message}", "Nothing was written: run it again"
             )
-        case errors.LockNotAvailable() | errors.QueryCanceled():
+        case errors.QueryCanceled():
+            return CatalogError(
+                f"Postgres at {where} ended a statement: {message}",
+                "Nothing was written. Its statement_timeout is too short, or an administrator ended it: ALTER ROLE "
+                "... SET statement_timeout = 0 for the role of nats3",
+            )
+        case errors.LockNotAvailable():
             return Conflict(
                 f"Another process holds a lock on the catalog: {message}", "Look in pg_locks for one that hangs"
             )
@@ -86,7 +130,8 @@ def not_migrated(error: psycopg.Error, where: str, user: str) -> CatalogError:
     """The error of a migration that `user` ran."""
     message = error.diag.message_primary or ""
     match error:
-        case errors.InsufficientPrivilege() if "extension" in message:
+        # The text is in the server's language; the name of its function is not.
+        case errors.InsufficientPrivilege() if "extension" in (error.diag.source_function or ""):
             return CatalogError(
                 f"The role {user} may not create the extension btree_gist in {where}",
                 "As an administrator, run there: CREATE EXTENSION btree_gist; then migrate again",

@@ -13,7 +13,7 @@ from psycopg import errors
 
 from nats3_dagster.catalog.connection import address, open_connection
 from nats3_dagster.catalog.pooler import check_pooler
-from nats3_dagster.catalog.refusals import failed, no_version, not_migrated
+from nats3_dagster.catalog.refusals import failed, incomplete, no_version, not_migrated
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.steps import Next
@@ -33,6 +33,8 @@ def check_version(statements: Statements, where: str) -> None:
         raise CatalogError(f"There is no catalog in the database {where}", Next.MAKE_CATALOG())
     if version != VERSION:
         raise CatalogError(f"The catalog in {where} has schema {version}, and this release {VERSION}", Next.MIGRATE())
+    if not statements.value(bool, "is_proven"):
+        raise incomplete(where, missing_parts(statements))
 
 
 def migrate(url: str) -> None:
@@ -45,8 +47,11 @@ def migrate(url: str) -> None:
         try:
             check_pooler(connection, partial(open_connection, url), where)
             version = installed_version(Statements(connection), where)
+            missing = missing_parts(Statements(connection)) if version == VERSION else []
         except psycopg.Error as error:
             raise failed(error, where) from error
+        if missing:
+            raise incomplete(where, missing)
         user = connection.info.user
     if version == VERSION:
         return
@@ -74,6 +79,14 @@ def installed_version(statements: Statements, where: str) -> str | None:
             f"The catalog in {where} has schema {version}, which a development version made", Next.MAKE_CATALOG_ANEW()
         )
     return version
+
+
+def missing_parts(statements: Statements) -> list[str]:
+    """The functions, triggers, constraints, indexes and tables of the schema that are not there."""
+    try:
+        return statements.values(str, "missing_parts")
+    except (errors.UndefinedTable, errors.UndefinedFunction):
+        return ["the list of its parts"]
 
 
 def _asked_version(statements: Statements) -> str | None:

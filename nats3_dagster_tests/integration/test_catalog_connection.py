@@ -11,10 +11,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.catalog import Catalog, migrate
+from nats3_dagster.catalog.health import health
 from nats3_dagster.catalog.pool import MAX_CONNECTIONS
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.errors import CatalogError
 from nats3_dagster_tests.support.catalog import chunk, spec, state
+from nats3_dagster_tests.support.servers.translating import MESSAGE, translating
 
 _SESSIONS = """
 from pg_stat_activity
@@ -62,6 +64,8 @@ def _all_at_once(catalog, threads=MAX_CONNECTIONS):
         ({"dbname": "not_there"}, 'database "not_there" does not exist.*Create the database'),
         ({"port": "1"}, "not reachable: Connection refused.*Start it"),
         ({"host": "no-such-host.invalid"}, "Correct the host"),
+        # Also of poolers that answer for a server of the past: pgbouncer#859, yandex/odyssey#450.
+        ({"target_session_attrs": "standby"}, "is not in hot standby mode.*Name the primary server"),
     ],
 )
 @pytest.mark.parametrize("call", [Catalog.connect, migrate])
@@ -73,6 +77,71 @@ def test_a_connection_that_fails_says_why_and_what_to_do(postgres_url, change, s
     assert "planted-secret" not in everything
     assert password not in everything
     assert "\n" not in str(raised.value)
+
+
+def test_a_server_of_another_language_is_understood_by_its_codes(postgres_url):
+    """Texts are in the server's `lc_messages`: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+    user = f"refused_{os.getpid()}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection, translating(postgres_url) as port:
+        connection.execute(f"create role {user} login password 'pw' connection limit 0".encode())
+        try:
+            front = {"port": str(port), "connect_timeout": "10"}
+            for change, code, say in (
+                ({"password": "planted-secret"}, "28P01", "Correct the user or password"),
+                ({"dbname": "not_there"}, "3D000", "Create the database"),
+                ({"user": user, "password": "pw"}, "53300", "Raise max_connections"),
+                ({"dbname": "template0"}, "55000", "Look at NATS3_POSTGRES_URL"),
+            ):
+                with pytest.raises(CatalogError) as raised:
+                    Catalog.connect(make_conninfo(postgres_url, **front, **change))
+                told = f"refused the connection: {MESSAGE} ({code}). {say}"
+                assert told in str(raised.value), code
+                assert "planted-secret" not in str(raised.value)
+        finally:
+            connection.execute(f"drop role {user}".encode())
+    # Before the login a server writes in its own encoding: psycopg#194.
+    with translating(postgres_url, "gbk") as port, pytest.raises(CatalogError) as raised:
+        migrate(make_conninfo(postgres_url, port=str(port), password="planted-secret"))
+    assert "(28P01). Correct the user or password" in str(raised.value)
+
+
+def test_a_database_that_is_not_in_utf8_is_refused_by_name(postgres_url):
+    """As initdb makes them under LANG=C: there texts are bytes."""
+    name = f"ascii_{os.getpid()}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        made = f"create database {name} template template0 encoding 'SQL_ASCII' locale_provider libc locale 'C'"
+        connection.execute(made.encode())
+        try:
+            for call in (migrate, Catalog.connect, health):
+                with pytest.raises(CatalogError, match="has the encoding SQL_ASCII, and .* ENCODING 'UTF8'"):
+                    call(make_conninfo(postgres_url, dbname=name))
+        finally:
+            connection.execute(f"drop database {name}".encode())
+
+
+def test_a_statement_that_a_timeout_ends_is_told_as_that(catalog):
+    for setting, told in (
+        ("statement_timeout", "ended a statement: .*Its statement_timeout is too short"),
+        ("lock_timeout", "holds a lock"),
+    ):
+        with psycopg.connect(catalog.session.url) as other, catalog.session.reading() as sql:
+            other.execute("lock table nats3.archive in access exclusive mode")
+            sql.connection.execute(f"set {setting} = '50ms'".encode())
+            with pytest.raises(CatalogError, match=told):
+                catalog.archives.all()
+            sql.connection.execute(f"reset {setting}".encode())
+
+
+def test_a_server_that_ends_idle_sessions_takes_no_lock_away(postgres_url):
+    """A session's locks end with it, and another process then has them too."""
+    limits = "-c idle_session_timeout=100 -c idle_in_transaction_session_timeout=100"
+    with Catalog.connect(make_conninfo(postgres_url, options=limits)) as catalog:
+        archive = catalog.archives.create(spec(), state())
+        with catalog.locks.exporting(archive, "x", "2026-11-21-07:00", 0) as check_alone:
+            with catalog.session.transaction(), psycopg.connect(postgres_url) as other:
+                other.execute("select pg_sleep(0.4)")
+                assert catalog.archives.all() == (archive,)
+            check_alone()
 
 
 @pytest.mark.parametrize(

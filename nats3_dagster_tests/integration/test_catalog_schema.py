@@ -14,12 +14,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.catalog import Catalog, migrate, schema
 from nats3_dagster.catalog.connection import open_connection
+from nats3_dagster.catalog.health import health
 from nats3_dagster.catalog.hours import HourRow
 from nats3_dagster.catalog.rows import ArchiveRow, ChunkRow, CoverageRow, StreamRow
 from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.catalog.statements import Statements
+from nats3_dagster.dev.postgres import programs
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import Mode, Reason, ReplayChunk, ReplayState
+from nats3_dagster_tests.support.catalog import spec, state
 
 _TABLES = "select oid from pg_class where relnamespace = 'nats3'::regnamespace order by 1"
 
@@ -66,6 +69,39 @@ def test_a_catalog_without_its_version_is_named_and_left_as_it_is(empty_postgres
             ask(empty_postgres_url)
         assert "defect" not in str(raised.value)
     assert _run(empty_postgres_url, _TABLES) == before
+
+
+def test_a_dump_of_the_schema_alone_is_told_as_that(postgres_url, empty_postgres_url, tmp_path):
+    """pg_dump -n leaves the extension out. What needs it is not restored, and psql goes on after each error."""
+
+    def run(program: str, url: str, *words: str) -> str:
+        done = subprocess.run(
+            [str(programs() / program), "-d", url, *words], capture_output=True, text=True, check=False
+        )
+        return done.stderr
+
+    with Catalog.connect(postgres_url) as catalog:
+        catalog.archives.create(spec(), state())
+    dumped = str(tmp_path / "dump.sql")
+    assert run("pg_dump", postgres_url, "-n", "nats3", "-f", dumped) == ""
+    assert "does not exist" in run("psql", empty_postgres_url, "-q", "-f", dumped)
+    for call in (migrate, Catalog.connect):
+        with pytest.raises(CatalogError, match="is without .* was not restored as a whole.*CREATE EXTENSION"):
+            call(empty_postgres_url)
+    missing = health(empty_postgres_url).missing
+    assert {"function distance with 2 parameters", "constraint chunk_no_overlap"} <= set(missing)
+    # As the error says.
+    _run(
+        empty_postgres_url,
+        "drop schema nats3 cascade",
+        "create schema nats3",
+        "create extension btree_gist schema nats3",
+    )
+    run("psql", empty_postgres_url, "-q", "-f", dumped)
+    migrate(empty_postgres_url)
+    assert health(empty_postgres_url).missing == ()
+    with Catalog.connect(empty_postgres_url) as catalog:
+        assert [archive.name for archive in catalog.archives.all()] == ["logs"]
 
 
 def test_everything_is_in_one_schema(empty_postgres_url):

@@ -59,6 +59,10 @@ def test_only_a_pooler_that_keeps_connections_apart_is_used(
         migrate(url)
         nats3.ok("store", "list")
         assert health(url).schema
+        # What it refuses by itself is told as the word of a server that answers, and not as one that is away.
+        for wrong in (f"{url}_missing", f"{url}?options=-cjit%3Doff"):
+            with pytest.raises(CatalogError, match=r"refused the connection: .* \([0-9A-Z]{5}\)"):
+                migrate(wrong)
         return
     for call in (migrate, health):
         with pytest.raises(CatalogError, match="shares its connections"):

@@ -6,6 +6,7 @@ from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.status import outputs
 from nats3_dagster.catalog.health import health
+from nats3_dagster.catalog.refusals import incomplete
 from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.streams import find_stream
@@ -47,7 +48,10 @@ def check(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "fail", AREA, "Extension btree_gist is missing", "Install the server's contrib package (postgresql-contrib)"
         )
-    if seen.schema == VERSION:
+    if seen.missing:
+        error = incomplete(seen.where, seen.missing)
+        yield Finding("fail", AREA, error.what, error.hint)
+    elif seen.schema == VERSION:
         yield Finding("ok", AREA, f"The catalog has schema {VERSION}, as this release needs")
     else:
         has = f"schema {seen.schema}" if seen.schema else "no schema"

@@ -4,6 +4,12 @@ set time zone 'UTC';
 -- A commit that waits longer than this for another one of the same archive waits for a process that hangs.
 set lock_timeout = '60s';
 
+-- name: stay_connected()
+-- Keeps the server from ending the session because it is idle, also in a transaction, or because a transaction takes long:
+-- locks end with the session, and a rebuild reads a bucket in a transaction.
+select set_config(name, '0', false) from pg_settings
+where name in ('idle_session_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
+
 -- name: set_actor(actor)
 -- Says who works with the catalog on this connection.
 select set_config('nats3.actor', :actor, false);
@@ -19,6 +25,15 @@ select pg_backend_pid();
 -- name: schema_version()
 -- The newest migration that the database has.
 select version_num from nats3.alembic_version;
+
+-- name: is_proven()
+-- True if the database keeps chunks from overlapping: a restore without the extension leaves that out.
+select exists (
+    select from pg_constraint where conname = 'chunk_no_overlap' and connamespace = to_regnamespace('nats3'));
+
+-- name: missing_parts()
+-- The parts of the schema that the migration made and that are not there.
+select part from unnest(nats3.expected_parts()) part except select part from nats3.present_part order by 1;
 
 -- name: has_tables()
 -- True if the database has the tables of a catalog.

@@ -29,5 +29,6 @@ def upgrade() -> None:
         "cleaning",
         "views",
         "iceberg",
+        "parts",
     ):
         connection.execute((SQL / f"0100_{name}.sql").read_bytes())
