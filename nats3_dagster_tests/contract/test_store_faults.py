@@ -210,7 +210,7 @@ def test_a_refusal_that_passes_is_not_seen(s3: StoreOptions, bucket: str, refusa
     fault = store_and_lose if refusal == "a lost answer" else refuse(int(refusal[:3]), refusal[4:])
     put(Bucket(s3, bucket), KEY, DATA)
     with S3Proxy(s3.endpoint or "") as proxy:
-        for name, ask in requests(replace(s3, endpoint=proxy.endpoint, patience_s=5), bucket).items():
+        for name, ask in requests(replace(s3, endpoint=proxy.endpoint), bucket).items():
             clean = ask()
             # An answer to a HEAD has no code, so it is asked once more.
             for commands, most in ((("GET", "PUT", "DELETE", "POST"), times), (("HEAD",), 1)):
@@ -264,7 +264,7 @@ def test_a_copy_that_failed_with_200_deletes_nothing(s3: StoreOptions, bucket: s
         return request.reply(*request.forward())
 
     with through(s3, fail, ("PUT",)) as failing:
-        outlet = Outlet(OutletOptions("s3", bucket, "out", failing))
+        outlet = Outlet(OutletOptions("s3", bucket, "out", replace(failing, patience_s=10)))
         outlet.put("new", source)
         if before:
             outlet.put("file", before)
