@@ -10,7 +10,14 @@ from nats3_dagster.objects.identity import identity, profile_place, static_keys
 from nats3_dagster.objects.outlet import Outlet, OutletOptions
 from nats3_dagster.objects.owner_object import OwnerObject
 from nats3_dagster.objects.store_options import StoreOptions
-from nats3_dagster.objects.versions import ObjectVersion, delete_version, delete_versions, get_version, list_versions
+from nats3_dagster.objects.versions import (
+    ObjectVersion,
+    delete_version,
+    delete_versions,
+    get_version,
+    list_versions,
+    locked_until,
+)
 
 __all__ = [
     "Bucket",
@@ -28,6 +35,7 @@ __all__ = [
     "get_version",
     "identity",
     "list_versions",
+    "locked_until",
     "profile_place",
     "static_keys",
     "unended_uploads",

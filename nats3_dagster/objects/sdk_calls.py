@@ -37,6 +37,7 @@ class Request(Enum):
         "delete a version in the bucket {bucket!r}",
         "s3:DeleteObjectVersion; what Object Lock or a retention policy keeps goes after its time",
     )
+    GET_RETENTION = "GetObjectRetention", "ask how long Object Lock keeps a version", "s3:GetObjectRetention"
     LIST_UPLOADS = (
         "ListMultipartUploads",
         "list the uploads in the bucket {bucket!r} that did not end",

@@ -5,6 +5,7 @@ the request at all, or a folder, has no versions: there each object is one, with
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from nats3_dagster.errors import AccessRefused, NotOffered, StoreError
@@ -72,6 +73,17 @@ def delete_version(store: StoreOptions, bucket: str, key: str, version_id: str |
         Bucket(store, bucket).delete(key)
     else:
         send(options, where, Request.DELETE_VERSION, Key=key, VersionId=version_id)
+
+
+def locked_until(store: StoreOptions, bucket: str, key: str, version_id: str) -> datetime | None:
+    """Until when Object Lock keeps a version, UTC; None where nothing says so: there is no lock, or these credentials
+    may not ask."""
+    options, where = located(store, bucket)
+    try:
+        answer = send(options, where, Request.GET_RETENTION, Key=key, VersionId=version_id)
+    except StoreError:
+        return None
+    return answer.get("Retention", {}).get("RetainUntilDate")
 
 
 def delete_versions(store: StoreOptions, bucket: str, prefix: str) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,14 @@ from nats3_dagster.exports.status import find
 from nats3_dagster.model import Archive, ExportSpec, Selection, SeqRange
 from nats3_dagster.objects import Bucket, create_bucket
 from nats3_dagster.query.matching import Conditions, matching
+from nats3_dagster.settings import Settings
 from nats3_dagster.tables import tables
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.captures import take
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.exports import perform
 from nats3_dagster_tests.support.repairs import damage, make_events, planned, repaired
+from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy, refuse
 from nats3_dagster_tests.support.small_chunks import HOUR, check_whole, compact, live, messages, rows, seal, small
 from nats3_dagster_tests.support.stored import LIFE, made, store
 from nats3_dagster_tests.support.tables import numbers, seqs, synced
@@ -236,3 +239,38 @@ def test_a_copy_that_is_away_is_not_forgotten(
     assert 2 not in everywhere(s3_client, other)
     assert archive_measures(workspace, workspace.catalog.archives.totals()).archives[0].erased_objects == 0
     assert [one["what"] for one in nats3.ok("history", "logs", "-o", "json").json].count("erased") == 1
+
+
+def test_what_a_store_refuses_keeps_the_erasure_open(
+    workspace: Workspace, archive: Archive, bucket: str, s3_client: Any, monkeypatch: pytest.MonkeyPatch, nats3: Command
+) -> None:
+    """A list of versions that is refused or fails is no list of none; and Object Lock says until when it keeps one."""
+    s3_client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    lock = b"<Retention><Mode>COMPLIANCE</Mode><RetainUntilDate>2031-01-02T03:04:05Z</RetainUntilDate></Retention>"
+    store, options = workspace.settings.store, Settings.store.fget
+    assert options
+    monkeypatch.setattr(Settings, "store", property(lambda settings: replace(options(settings), patience_s=2)))
+
+    def refused(request: Handler) -> None:
+        query = request.path.partition("?")[2]
+        if "retention" in query:
+            request.reply(200, {"Content-Type": "application/xml"}, lock if locked else b"<Error/>")
+        elif ("versions" in query and not locked) or (locked and request.command == "DELETE" and "versionId" in query):
+            refuse(*answer)(request)
+        else:
+            request.reply(*request.forward())
+
+    answers = (((503, "SlowDown"), False), ((403, "AccessDenied"), False), ((403, "AccessDenied"), True))
+    for last, (answer, locked) in enumerate(answers, 1):
+        with S3Proxy(store.endpoint or "") as proxy, monkeypatch.context() as patch:
+            proxy.break_at(refused, ("GET", "DELETE"), times=1_000_000)
+            patch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+            with Workspace(Settings.load()) as other:
+                done = erase(other, archive, SeqRange(last, last))
+                assert (done.messages, isinstance(done.problem, StoreError)) == (1, True), answer
+                assert ("2031-01-02" in str(done.problem)) is locked
+                assert other.catalog.erasures.unfinished_archives() == ["logs"]
+        assert last in everywhere(s3_client, bucket)
+        nats3.ok("store", "sweep")
+        assert {*range(1, last + 1)}.isdisjoint(everywhere(s3_client, bucket))
+    assert nats3.ok("message", "erase", "logs", "--prove", "-o", "json").json["erasures"] == 3

@@ -21,7 +21,7 @@ from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.erasure import ErasedSequences, Trace
 from nats3_dagster.model.numbers import Int64s
-from nats3_dagster.objects import delete_version, get_version, list_versions
+from nats3_dagster.objects import delete_version, get_version, list_versions, locked_until
 from nats3_dagster.workspace import Workspace
 
 # How long another process may copy into a bucket.
@@ -100,8 +100,14 @@ def remove(workspace: Workspace, archive: Archive, traces: Sequence[Trace]) -> t
             try:
                 delete_version(workspace.settings.store, trace.bucket, key, trace.version)
             except StoreError as error:
-                stay.append(replace(trace, why=error.what))
+                stay.append(replace(trace, why=_kept_by(workspace, trace, error)))
     return removed, stay
+
+
+def _kept_by(workspace: Workspace, trace: Trace, error: StoreError) -> str:
+    """Why the store keeps a version, and until when if it says so."""
+    until = locked_until(workspace.settings.store, trace.bucket, trace.key, trace.version)
+    return f"Object Lock keeps it until {until.isoformat()}" if until else error.what
 
 
 def _needed(workspace: Workspace, archive: Archive, trace: Trace) -> str:
