@@ -79,8 +79,8 @@ def incomplete(where: str, missing: Sequence[str]) -> CatalogError:
     more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
     return CatalogError(
         f"The catalog in {where} is without {', '.join(missing[:3])}{more}: it was not restored as a whole",
-        "pg_dump -n leaves the extension out, and what needs it is then not restored. Restore it again into an empty "
-        "database in which you run before: CREATE SCHEMA nats3; CREATE EXTENSION btree_gist SCHEMA nats3",
+        "A dump of the schema alone is without the extension, and what needs it is not restored. Restore it into an "
+        "empty database in which you run before: CREATE SCHEMA nats3; CREATE EXTENSION btree_gist SCHEMA nats3",
     )
 
 

@@ -83,7 +83,7 @@ def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Ar
         told = nats3.refused("hold", *words)
         assert (told[0], token in told) == ("2", False), words
     refused = nats3("message", "erase", "logs", "--sequences", "12-12", "--reason", "request 9", "--yes")
-    assert (refused.status, "The hold case-7 keeps them" in refused.err) == (1, True)
+    assert (refused.status, "The hold case-7 keeps messages" in refused.err) == (1, True)
     nats3.ok("hold", "delete", "logs", "case-7", "--yes", "--reason", "the court released it")
     assert nats3("hold", "delete", "logs", "case-7", "--yes", "--reason", "again").status == 2
 
@@ -105,7 +105,7 @@ def test_holds_expiry_and_history(nats3: Command, workspace: Workspace, logs: Ar
     assert "@" in lines[1]["who"]
     asked = next(one for one in lines if one["what"] == "erasure_refused")
     assert asked["detail"] == {"reason": "request 9", "by": ["sequences"]}
-    assert (asked["error"].startswith("held: The hold case-7 keeps them"), "@" in asked["who"]) == (True, True)
+    assert (asked["error"].startswith("held: The hold case-7 keeps messages"), "@" in asked["who"]) == (True, True)
     assert (lines[0]["error"], lines[0]["next"] is not None) == ("store: The bucket is gone", True)
     expired = next(one for one in lines if one["what"] == "expired")
     assert expired["detail"] == {
