@@ -15,12 +15,15 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.plausible import fault, secret_in, subject_fault
 
 _ENCODE: Final = "Percent-encode the characters @ : / ? # , and % of the password or token (@ is %40, / is %2F)"
-_NATS: Final = "Write it as nats://host:4222 or tls://host:4222; several are joined by commas"
+_NATS: Final = (
+    "Write it as nats://host:4222, tls://host:4222, ws://host:8080 or wss://host:443; several are joined by commas"
+)
 _HTTP: Final = "Write it as http://host:port or https://host"
 _POSTGRES: Final = "Write it as postgresql://user:password@host:5432/database"
 _CONNECT: Final = "Write it as sc://host:15002 or sc://host:15002/;token=..."
 _MASTER: Final = "Write it as local[4], yarn, spark://host:7077 or k8s://https://host:443"
 _STORE: Final = "Write one of them; the archive names the bucket, AWS_ENDPOINT_URL_S3 the endpoint"
+_NATS_SCHEMES: Final = ("nats", "tls", "ws", "wss")
 # Characters of names of hosts, also of containers and of other scripts.
 _HOST = re.compile(r"[^\s@:/?#\[\]%,;&=\\'\"]+")
 
@@ -41,13 +44,19 @@ def nats_fault(text: str) -> str | None:
     if subject_fault(text):
         return f"not the URL of a NATS server. {_NATS}"
     logins: list[bool] = []
+    kinds = set[bool]()
     for server in text.split(","):
         parts = _split(with_scheme(server.strip()))
-        if parts is None or parts.scheme not in ("nats", "tls") or _place_fault(parts, parts.netloc.rpartition("@")[2]):
+        if parts is None or parts.scheme not in _NATS_SCHEMES or _place_fault(parts, parts.netloc.rpartition("@")[2]):
             return f"not the URL of a NATS server. {_ENCODE if '@' in text else _NATS}"
-        if parts.path not in ("", "/") or {"?", "#"} & set(server):
+        # What stands before a server's WebSocket may have it at a path.
+        path = "" if parts.scheme in ("ws", "wss") and re.fullmatch(r"(/[\w.~-]+)*/?", parts.path) else parts.path
+        if path not in ("", "/") or {"?", "#"} & set(server):
             return f"not the URL of a NATS server: it goes on after the host. {_ENCODE}"
         logins.append("@" in parts.netloc)
+        kinds.add(parts.scheme in ("ws", "wss"))
+    if len(kinds) > 1:
+        return f"a list of servers with and without WebSocket. {_NATS}"
     if sorted(logins, reverse=True) != logins:
         # `nats://to,ken@host`: the comma of a token is no end of a server.
         return f"a login after a server without one: is its comma that of a password? {_ENCODE}, or give all the login"

@@ -24,12 +24,15 @@ from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.login_files import jwt_end, seed_of
 from nats3_dagster.jetstream.nats_options import API, NatsOptions
 from nats3_dagster.jetstream.read.scan import FrameError, Frames, frame_end, scan
+from nats3_dagster.jetstream.websocket import SCHEMES, WebSocket
 
 log = logging.getLogger(__name__)
 # nats-py reads 32 KiB at once: ten times the system calls and parser runs that the bulk path needs.
 READ_BYTES = 1 << 20
 RECONNECT_WAIT_S = 0.5
 RECONNECTS = 60
+# Where a URL names none.
+_PORTS = {"ws": 80, "wss": 443}
 # How long after its end a creds file may be replaced.
 RENEWAL_S = 10.0
 # More than any payload a server can be configured for (64 MiB): a length beyond it is garbage and not a message.
@@ -262,8 +265,15 @@ class Connection(Client):
             "reconnect_time_wait": RECONNECT_WAIT_S,
         }
 
+    @property
+    def _uses_wss(self) -> bool:
+        return self._current_server is not None and self._current_server.uri.scheme == "wss"
+
     def abort(self) -> None:
         """Drops the connection, and the data that the system has not sent: no message may arrive later."""
+        if isinstance(self._transport, WebSocket) and self.is_connected:
+            self._transport.abort()
+            return
         writer = self._transport._io_writer if isinstance(self._transport, WideTransport) else None  # pyright: ignore[reportPrivateUsage]
         if writer is not None and self.is_connected:
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -271,6 +281,9 @@ class Connection(Client):
 
     async def give_up(self) -> None:
         """Drop the socket of an attempt to connect that was cancelled, which nats-py leaves open."""
+        if isinstance(self._transport, WebSocket):
+            await self._transport.give_up()
+            return
         if isinstance(self._transport, WideTransport) and self._transport._io_writer is not None:  # pyright: ignore[reportPrivateUsage]
             self._transport._io_writer.transport.abort()  # pyright: ignore[reportPrivateUsage]
             await asyncio.sleep(0)  # it is closed by the loop's next turn
@@ -335,21 +348,28 @@ class Connection(Client):
         self._login_ended = False
 
     async def _connect_to_server(self, s: Srv) -> None:
-        self._address = f"{s.uri.hostname}:{s.uri.port or 4222}"
+        self._address = f"{s.uri.hostname}:{s.uri.port or _PORTS.get(s.uri.scheme, 4222)}"
         self._asked_login = False
-        if s.uri.scheme in ("nats", "tls"):
-            self._transport = WideTransport()
-        await super()._connect_to_server(s)
+        self._transport = WebSocket() if s.uri.scheme in SCHEMES else WideTransport()
+        try:
+            await super()._connect_to_server(s)
+        except BaseException:
+            if isinstance(self._transport, WebSocket):
+                await self._transport.give_up()
+            raise
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if initial_connection and self._nats3_options.wants_tls and info.get("tls_available"):
             info["tls_required"] = True  # nats-py knows only servers that insist
+        if isinstance(self._transport, WebSocket):
+            info.pop("connect_urls", None)  # nats-py would connect to them without WebSocket
         await super()._process_info(info, initial_connection)
 
     def _connect_command(self) -> bytes:
         options = self._nats3_options
         self._asked_login = bool(self._server_info.get("auth_required"))
-        if options.wants_tls and not options.tls_first and not self._server_info.get("tls_required"):
+        is_encrypted = self._server_info.get("tls_required") or self._uses_wss
+        if options.wants_tls and not options.tls_first and not is_encrypted:
             raise SecureConnRequiredError  # before a login goes out in clear
         try:
             command = super()._connect_command()

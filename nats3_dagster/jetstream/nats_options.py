@@ -12,6 +12,7 @@ from nats3_dagster.addresses import malformed, nats_fault, with_scheme
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream import login_files
 from nats3_dagster.jetstream.login_files import Embedded, LoginFile, check_file
+from nats3_dagster.jetstream.websocket import check_installed
 from nats3_dagster.plausible import NAME, PATH, check
 from nats3_dagster.redaction import learn
 
@@ -88,7 +89,9 @@ class NatsOptions:
     @property
     def wants_tls(self) -> bool:
         """True if a connection without TLS must be refused."""
-        return bool(self.tls_first or self.tls_ca or self.tls_cert or any(s.startswith("tls:") for s in self.servers))
+        return bool(
+            self.tls_first or self.tls_ca or self.tls_cert or any(s.startswith(("tls:", "wss:")) for s in self.servers)
+        )
 
     @property
     def raw_creds(self) -> str | None:
@@ -143,9 +146,11 @@ class NatsOptions:
                 )
 
     def check_files(self) -> None:
-        """Raises OperatorError if a file of the login cannot be read or is invalid."""
+        """Raises OperatorError if a file of the login cannot be read or is invalid, or WebSocket is not installed."""
         check_file(self.creds, "creds file", b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
         check_file(self.nkey, "nkey seed", b"SU")
+        if any(server.startswith(("ws:", "wss:")) for server in self.servers):
+            check_installed()
 
 
 def _login(server: str) -> tuple[str, str | None] | None:
