@@ -139,7 +139,9 @@ class Next(Enum):
     GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}", "nats3 export hours {archive} {export}"
     GET_REPLAY = "See replay {replay}", "nats3 load get {replay}"
     GIVE_QUERY_MEMORY = "Give the query more memory, or ask for less: fewer columns, groups or rows to sort"
+    GIVE_QUERY_PARAMETERS = "Give a value for each ? of the statement"
     GIVE_QUERY_SPACE = "Give the query more temporary space, or a folder on a disk that has it"
+    GIVE_QUERY_TIME = "Give the query more time, or ask for less: fewer hours, sequences or subjects"
     INSTALL_CONTRIB = (
         "Install the contrib package of that server (postgresql-contrib), then migrate the catalog's schema again",
         "nats3 migrate",
@@ -174,6 +176,7 @@ class Next(Enum):
         "Check that this is the store they were written to. If they are gone for good, name the hours to repair",
         "nats3 chunk repair {archive} --hour",
     )
+    NARROW_CONDITIONS = "Choose fewer messages at a time: by hours, times, sequences or subjects"
     OBJECT_GONE = (
         "It was deleted or moved outside nats3; bring it back from a copy of the bucket, or repair archive {archive}",
         "nats3 chunk repair {archive}",

@@ -1,5 +1,6 @@
 """The application: every route, under `/` and under `/api/v1/`."""
 
+import re
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -50,6 +51,8 @@ PREFIXES = ("", PREFIX)
 # Requests that work at a time; the rest wait. The catalog has 8 connections, each used for the milliseconds of a call;
 # a creation uses two more.
 THREADS = 32
+# As people write it: Python also takes 1_0 for 10.
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def create_app(settings: Settings, names: frozenset[str] | None = None) -> FastAPI:
@@ -112,6 +115,15 @@ async def _known_parameters(request: Request) -> None:
         there = f"there are {', '.join(known)}" if known else "the route has none"
         text = f"There is no such parameter; {there}"
         raise RequestValidationError([{"type": "unknown", "loc": ("query", name), "msg": text} for name in unknown])
+    odd = [
+        field.alias
+        for field in fields
+        if int in _kinds(field.field_info.annotation)
+        and not all(map(_INTEGER.fullmatch, request.query_params.getlist(field.alias)))
+    ]
+    if odd:
+        text = "It is no whole number in digits"
+        raise RequestValidationError([{"type": "integer", "loc": ("query", name), "msg": text} for name in odd])
     repeated = [
         field.alias
         for field in fields

@@ -3,7 +3,9 @@
 import contextlib
 import errno
 import logging
+import os
 import socket
+import threading
 from collections.abc import Callable, Generator
 
 import uvicorn
@@ -20,6 +22,8 @@ from nats3_dagster.settings.fields import listen_address
 log = logging.getLogger(__name__)
 # How long requests that are under way may take when the server ends.
 GRACE_S = 60
+# And from then on until the process ends by itself.
+_LAST_S = 5
 _BACKLOG = 2048
 
 
@@ -64,10 +68,27 @@ def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str]
             ssl_context_factory=(lambda *_: tls) if tls else None,
             **limits(),
         )
-        server = _Server(config, lambda: on_listening(url), app.state.ending.set)
-        server.run(sockets=[listener])
+        # A thread that works on a request is waited for without an end. Then the process ends by itself, as if it were
+        # killed: every piece of work has to stand that.
+        last = threading.Timer(GRACE_S + _LAST_S, _exit)
+        last.daemon = True
+
+        def end() -> None:
+            app.state.ending.set()
+            last.start()
+
+        server = _Server(config, lambda: on_listening(url), end)
+        try:
+            server.run(sockets=[listener])
+        finally:
+            last.cancel()
     if not server.started:
         raise EngineError("The API did not start", "Run it again in debug mode: the log has the reason")
+
+
+def _exit() -> None:
+    log.warning("Requests that do not end: the server ends without them")
+    os._exit(1)
 
 
 class _Server(uvicorn.Server):

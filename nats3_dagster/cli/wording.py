@@ -28,7 +28,9 @@ WORDS = {code: code.with_command(": ") for code in Next} | {
     Next.EXPORT_BEFORE_DELETION: "Export them first: nats3 store seal {archive}; nats3 export run {archive} {export}. "
     "Or delete them all the same with --delete-unexported",
     Next.GIVE_QUERY_MEMORY: "Give it more: --memory. Or ask for less: fewer columns, groups or rows to sort",
+    Next.GIVE_QUERY_PARAMETERS: "Give a value for each ? of the statement: --param",
     Next.GIVE_QUERY_SPACE: "Give it more, --temp-size, or a folder on a disk that has it: --temp-folder",
+    Next.GIVE_QUERY_TIME: "Give it more: --timeout. Or ask for less: fewer hours, sequences or subjects",
     Next.LEAVE_OUT_MARKS: "Leave out the headers that say where a message comes from: --live --no-marks",
     Next.MAKE_LIVE: "Let them count again: --live",
     Next.OWN_CONSUMER: "Leave --consumer out: then the archive makes one of its own (--mode consumer)",

@@ -1,6 +1,7 @@
 """Messages as documents, and as the `nats` command prints them."""
 
 import base64
+import re
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from nats3_dagster.archive.read.answers import Page
     from nats3_dagster.archive.read.references import Reference
     from nats3_dagster.archive.selected.removed import Removed
+
+
+# Anything but a text of printable ASCII on several lines.
+_SPECIAL = re.compile(rb"[^\n\t\x20-\x7e]")
 
 
 class Message(Document):
@@ -140,12 +145,28 @@ def with_text(message: Archived) -> dict[str, Any]:
 
 
 def as_nats_prints(message: Archived) -> bytes:
-    """Returns a line about the message, its headers, and its payload; each followed by an empty line."""
+    """Returns a line about the message, its headers, and its payload; each followed by an empty line. It is for people:
+    what is no text is spelled out."""
     first = f"[{message.seq}] Subject: {_on_a_line(message.subject)} Received: {format_time(message.time_ns)}\n"
     lines = [line for line in (message.headers or b"").split(b"\r\n")[1:] if line]
-    headers = b"".join(b"  " + line + b"\n" for line in lines)
-    payload = message.data if message.data.endswith(b"\n") else message.data + b"\n"
+    headers = b"".join(b"  " + spelled_out(line) + b"\n" for line in lines)
+    payload = spelled_out(message.data if message.data.endswith(b"\n") else message.data + b"\n", keep="\n\t")
     return first.encode() + b"\n" + (headers + b"\n" if headers else b"") + payload + b"\n"
+
+
+def spelled_out(data: bytes, *, keep: str = "\t") -> bytes:
+    """The text without what could move a terminal's cursor: control characters, but those to keep, and bytes that are
+    not UTF-8, are written as \\xNN."""
+    if not _SPECIAL.search(data):
+        return data
+    text = data.decode(errors="surrogateescape")
+    return "".join(c if c in keep or c.isprintable() else _spelled(c) for c in text).encode()
+
+
+def _spelled(character: str) -> str:
+    number = ord(character)
+    number -= 0xDC00 if 0xDC80 <= number <= 0xDCFF else 0  # a byte that is not UTF-8
+    return f"\\x{number:02x}"
 
 
 def _base64(value: bytes) -> str:
@@ -158,4 +179,4 @@ def _base64_or_none(value: bytes | None) -> str | None:
 
 def _on_a_line(text: str) -> str:
     """Subjects come from strangers: nothing in them moves the cursor."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return "".join(c if c.isprintable() else _spelled(c) for c in text)

@@ -47,3 +47,13 @@ CREATE MACRO header_map(headers) AS
         list_distinct(list_transform(header_lines(headers), lambda line: split_part(line, ':', 1))),
         lambda name: {'key': name, 'value': header_values(headers, name)}
     ));
+
+-- True if a header has this value, byte for byte. name and value are BLOBs: their texts, and that of the block, escape
+-- what is not printable ASCII in the same way, so that bytes are compared.
+CREATE MACRO has_header(headers, name, value) AS
+    len(list_filter(
+        string_split(CAST(headers AS VARCHAR), '\x0D\x0A')[2:],
+        lambda line: starts_with(line, CAST(name AS VARCHAR) || ':')
+            AND regexp_replace(line[length(CAST(name AS VARCHAR)) + 2:], '^(?: |\\x09)+|(?: |\\x09)+$', '', 'g')
+                = CAST(value AS VARCHAR)
+    )) > 0;

@@ -6,10 +6,9 @@ filter may take make it fail, unless it may go over gaps.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, groupby
-from threading import Lock
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from nats3_dagster.hours import CLOCKS_S, SECOND_NS
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
 from nats3_dagster.model.messages import selected
 from nats3_dagster.query.known import extremes_of, knows_extremes, sequences_of
+from nats3_dagster.query.result import Scanned
 from nats3_dagster.subjects import readable
 from nats3_dagster.workspace import Workspace
 
@@ -40,25 +40,6 @@ _MOST_SUBJECTS = 64
 _CLOCKS_NS = CLOCKS_S * SECOND_NS
 # Hour, incarnation, and stored columns of some of their messages.
 _Part = tuple[str, Incarnation, pa.RecordBatch]
-
-
-@dataclass(slots=True)
-class Scanned:
-    """The counts of the scans of a query."""
-
-    # Chunks that were read at least in part, and their fetched bytes.
-    chunks: int = 0
-    fetched_bytes: int = 0
-    # Chunks of the selections, before filters left some of them out.
-    selected: int = 0
-    _lock: Lock = field(default_factory=Lock, repr=False)
-
-    def add(self, *, chunks: int = 0, fetched_bytes: int = 0, selected: int = 0) -> None:
-        """From any thread."""
-        with self._lock:
-            self.chunks += chunks
-            self.fetched_bytes += fetched_bytes
-            self.selected += selected
 
 
 class ArchiveDataset(ds.Dataset):

@@ -94,7 +94,7 @@ def test_the_documentation_needs_no_other_server(client: TestClient) -> None:
 
 
 def test_everything_is_ready(client: TestClient, workspace: Workspace, wire: Wire, bucket: str) -> None:
-    parts = {"nats", "postgres", "store"}
+    parts = {"requests", "nats", "postgres", "store"}
     for _ in ("without an archive", "with one"):
         answer = client.get("/ready")
         assert (answer.status_code, answer.json()["status"], set(answer.json()["parts"])) == (200, "ready", parts)
@@ -122,6 +122,7 @@ def test_what_is_not_ready_and_why(
     parts = answer.json()["parts"]
     assert answer.status_code == 503
     assert {name: part["ok"] for name, part in parts.items()} == {
+        "requests": True,
         "nats": False,
         "postgres": True,
         "store": False,
@@ -135,6 +136,7 @@ def test_what_is_not_ready_and_why(
         answer = client.get("/ready")
         refused = client.get("/store/jobs")
     assert {name: part["ok"] for name, part in answer.json()["parts"].items() if name != "dagster"} == {
+        "requests": True,
         "nats": False,
         "postgres": False,
         "store": False,

@@ -24,7 +24,7 @@ from nats3_dagster.exports.hours import attempt, select_hours
 from nats3_dagster.exports.status import find
 from nats3_dagster.model import Archive, ExportSpec, Selection, SeqRange
 from nats3_dagster.objects import Bucket, create_bucket
-from nats3_dagster.query.matching import Conditions, matching
+from nats3_dagster.query.matching import Conditions, matching, parse_header
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables import tables
 from nats3_dagster.workspace import Workspace
@@ -34,7 +34,7 @@ from nats3_dagster_tests.support.exports import perform
 from nats3_dagster_tests.support.repairs import damage, make_events, planned, repaired
 from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy, refuse
 from nats3_dagster_tests.support.small_chunks import HOUR, check_whole, compact, live, messages, rows, seal, small
-from nats3_dagster_tests.support.stored import LIFE, made, store
+from nats3_dagster_tests.support.stored import LIFE, Made, made, store
 from nats3_dagster_tests.support.tables import numbers, seqs, synced
 from nats3_dagster_tests.support.wire import Wire
 
@@ -116,6 +116,33 @@ def test_what_was_erased_is_nowhere_and_the_rest_is_as_it_was(
     assert {row["seq"] for row in rows(workspace, again).to_pylist()} == left - {23}
     with pytest.raises(NotArchived, match="it was erased"):
         by_sequence(workspace, again, 22)
+
+
+def test_conditions_narrow_together(workspace: Workspace, bucket: str) -> None:
+    archive = made(workspace, bucket, "logs", last=40)
+    values = [b"0", b"1", b"\xff", "\u00ff".encode(), "\ufffd".encode()]
+    block = b"NATS/1.0\r\nOther: 0\r\nCustomer:  %s\t\r\nX: Customer: 0\r\n\r\n"
+    store(workspace, archive, 7, [Made(n, "a.b", b"", block % values[n % 5]) for n in range(1, 41)])
+
+    def chosen(where: str = "", *headers: str, **selection: Any) -> set[int]:
+        conditions = Conditions(Selection(**selection), tuple(map(parse_header, headers)), where)
+        found = matching(workspace, archive, conditions)
+        return {seq for ranges in found.values() for part in ranges for seq in range(part.first, part.last + 1)}
+
+    for number, value in enumerate(values):
+        # As the command line gives what is not UTF-8.
+        assert chosen("", f"Customer={value.decode(errors='surrogateescape')}") == {
+            n for n in range(1, 41) if n % 5 == number
+        }
+    assert chosen("seq < 11 -- or all", "Customer=0") == {5, 10}
+    assert chosen("true", "Customer=0", sequences=SeqRange(7, 12)) == {10}
+    # A statement in it sees what is selected alone.
+    assert chosen("seq = (SELECT max(seq) FROM messages)", sequences=SeqRange(7, 12)) == {12}
+    for where in ("true) OR (true", "true) UNION ALL SELECT incarnation, seq, 1 FROM messages WHERE (true"):
+        with pytest.raises(OperatorError, match="no expression"):
+            chosen(where, sequences=SeqRange(7, 7))
+    with pytest.raises(OperatorError, match="no text"):
+        chosen("", "Customer=\ud800")
 
 
 def test_nothing_brings_it_back(workspace: Workspace, wire: Wire, bucket: str, s3_client: Any, nats3: Command) -> None:

@@ -14,6 +14,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.load_jobs import listening
 from nats3_dagster_tests.support.stored import LIFE, Made, made, store
+from nats3_dagster_tests.support.terminal import on_terminal
 
 pytestmark = pytest.mark.s3
 
@@ -69,6 +70,21 @@ def test_one_message_as_people_and_programs_want_it(nats3: Command, archive: Arc
 def test_a_payload_is_printed_byte_by_byte(archive: Archive, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["message", "get", "logs", "--seq", "2", "-o", "raw"]) == 0
     assert capfdbinary.readouterr().out == BINARY
+
+
+def test_a_message_moves_no_cursor(nats3: Command, workspace: Workspace, archive: Archive) -> None:
+    block = b"NATS/1.0\r\nKind: \x1b]0;t\x07\x9b2J\r\n\r\n"
+    store(workspace, archive, 12, [Made(11, "logs.\x1b[2J", "\x1b[2Jé\x9b2J\u202e\tx\ny".encode() + b"\xff", block)])
+    seen = "\n\n  Kind: \\x1b]0;t\\x07\\x9b2J\n\n\\x1b[2Jé\\x9b2J\\x202e\tx\ny\\xff\n\n"
+    words = ["message", "get", "logs", "--seq", "11"]
+    assert nats3.ok(*words).out.partition("Z")[2] == seen
+    commands = [
+        [*command, "-o", output]
+        for command in (words, ["message", "cat", "logs", "--sequences", "11-11"])
+        for output in ("table", "json", "yaml", "raw")
+    ]
+    program = f"from nats3_dagster.cli.main import main\nfor words in {commands!r}: main(words)"
+    assert {c for c in on_terminal(200, program) if not c.isprintable()} - set("\n\t") == set()
 
 
 def test_next_last_and_at_find_it(nats3: Command, archive: Archive) -> None:

@@ -3,12 +3,16 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nats3_dagster.errors import Nats3Error, ObjectMissing, OperatorError
@@ -19,6 +23,7 @@ from nats3_dagster.query import engine
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.stored import LIFE, Made, hour_key, made, store
+from nats3_dagster_tests.support.terminal import on_terminal
 
 
 def message(seq: int) -> Made:
@@ -311,6 +316,86 @@ def test_the_command_prints_for_people_and_programs(nats3: Command, workspace: W
     ]
     assert nats3.ok("query", "SELECT 1 AS a, 2 AS a WHERE false", "-o", "json").json == []
     assert nats3.ok("query", "SELECT 1 AS a, 2 AS a", "-o", "yaml").out == "- a: 1\n  a_1: 2\n"
+
+
+def test_statements_that_read_in_another_way(workspace: Workspace, archive: Archive, nats3: Command) -> None:
+    """In each of them `messages` is the archive that is given."""
+    pivoted = [(f"logs.p{n}", 100) for n in range(3)]
+    for sql, rows in [
+        ("-- by subject\nPIVOT (SELECT subject FROM messages) ON subject USING count(*)", [(100, 100, 100)]),
+        ("WITH p AS (PIVOT messages ON subject USING count(*) GROUP BY hour) SELECT count(*) FROM p", [(3,)]),
+        ("PIVOT messages ON subject IN ('logs.p1') USING count(*) GROUP BY hour ORDER BY hour LIMIT 1", None),
+        ("UNPIVOT (SELECT 1 AS a, 2 AS b) ON a, b", [("a", 1), ("b", 2)]),
+        ("SHOW TABLES", [("logs",), ("messages",)]),
+        ("SELECT table_name FROM information_schema.tables ORDER BY 1", [("logs",), ("messages",)]),
+        ("SUMMARIZE SELECT seq FROM messages", None),
+        ("DESCRIBE messages", None),
+        ("SHOW messages", None),
+        ("SELECT subject, count(*) FROM messages GROUP BY 1 ORDER BY 1", pivoted),
+    ]:
+        got, _ = asked(workspace, sql, archive="logs")
+        assert got == (rows or got), sql
+        assert got, sql
+    for sql in (
+        "EXPLAIN SELECT seq FROM logs",
+        "explain analyze SELECT max(data) FROM logs",
+        "EXPLAIN PIVOT logs ON hour",
+    ):
+        plan = nats3.ok("query", sql).out
+        assert ("PYTHON_ARROW_SCAN" in plan, "\\x0a" in plan) == (True, False), sql
+    for sql in (
+        "EXPLAIN DROP TABLE logs",
+        "EXPLAIN ANALYZE COPY logs TO '/tmp/x'",
+        "CREATE TABLE t AS PIVOT logs ON subject USING count(*)",
+        "EXPLAIN (FORMAT JSON) CREATE TABLE t (a INT)",
+    ):
+        assert refused(workspace, sql).what.startswith("A query is one SELECT statement, or EXPLAIN, PIVOT"), sql
+
+
+def test_values_are_given_beside_the_statement(nats3: Command, workspace: Workspace, archive: Archive) -> None:
+    sql = "SELECT seq FROM logs WHERE seq BETWEEN ? AND ? AND subject = ? ORDER BY 1"
+    values = ("--param", "5", "--param", "9", "--param", "logs.p0")
+    assert nats3.ok("query", sql, *values, "-o", "csv").out == "seq\n6\n9\n"
+    assert nats3.ok("query", "SELECT $1 AS a, $1 AS b", "--param", "' OR 1 --", "-o", "json").json == [
+        {"a": "' OR 1 --", "b": "' OR 1 --"}
+    ]
+    assert nats3.refused("query", sql, *values[:4]).endswith("Give a value for each ? of the statement: --param")
+    assert nats3.refused("query", "SELECT 1", "--param", "x").startswith("2 Error: Binder Error")
+
+
+def test_rows_as_a_parquet_file(nats3: Command, workspace: Workspace, archive: Archive, tmp_path: Path) -> None:
+    def stored(sql: str) -> pa.Table:
+        file = tmp_path / "rows.parquet"
+        command = [sys.executable, "-m", "nats3_dagster.cli", "query", sql, "-o", "parquet"]
+        with file.open("wb") as out:
+            subprocess.run(command, stdout=out, check=True)
+        return pq.read_table(file)
+
+    table = stored("SELECT seq, time, data, hour AS seq, make_timestamp_ns(time_ns) AS exact FROM logs ORDER BY 1")
+    assert table.column_names == ["seq", "time", "data", "seq_1", "exact"]
+    assert table["seq"].to_pylist() == [*range(1, 301)]
+    assert table["data"][4].as_py() == message(5).data
+    assert str(table.schema.field("exact").type) == "timestamp[ns]"
+    assert stored("SELECT seq FROM logs WHERE false").num_rows == 0
+    assert "Parquet has no such column" in nats3.refused("query", "SELECT INTERVAL 1 DAY", "-o", "parquet")
+    assert "boom" in nats3("query", "SELECT if(seq = 300, error('boom'), seq) FROM logs", "-o", "parquet").error
+
+
+def test_cells_of_strangers(nats3: Command, workspace: Workspace, bucket: str) -> None:
+    archive = made(workspace, bucket, "logs", last=3)
+    subjects = ["=HYPERLINK(1)", "a\x1b[2J", "+1"]
+    store(workspace, archive, 10, [Made(n, subject, b"") for n, subject in enumerate(subjects, 1)])
+    sql = "SELECT subject, -seq AS n FROM logs ORDER BY seq"
+    # A program gets what is there, unless it is for a spreadsheet.
+    assert nats3.ok("query", sql, "-o", "csv").out == "subject,n\n=HYPERLINK(1),-1\na\x1b[2J,-2\n+1,-3\n"
+    escaped = nats3.ok("query", sql, "-o", "csv", "--escape-formulas").out
+    assert escaped == "subject,n\n'=HYPERLINK(1),-1\na\x1b[2J,-2\n+1,-3\n"
+    assert "is for CSV" in nats3.refused("query", sql, "--escape-formulas")
+    commands = [["query", sql, "--no-progress", "-o", output] for output in ("table", "csv", "json", "yaml")]
+    shown = on_terminal(80, f"from nats3_dagster.cli.main import main\nfor words in {commands!r}: main(words)")
+    assert (shown.count("\x1b"), shown.count("[2J")) == (0, 4)
+    words = ["query", sql, "-o", "parquet"]
+    assert "nothing for a terminal" in on_terminal(80, f"from nats3_dagster.cli.main import main; main({words!r})")
 
 
 def test_the_command_refuses_before_it_prints(nats3: Command, workspace: Workspace, archive: Archive) -> None:

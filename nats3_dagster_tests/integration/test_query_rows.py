@@ -12,11 +12,12 @@ import pytest
 from nats3_dagster.errors import EngineError, Nats3Error, OperatorError
 from nats3_dagster.model import Selection
 from nats3_dagster.query import engine
-from nats3_dagster.query.engine import Limits
+from nats3_dagster.query.limits import Limits
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.terminal import on_terminal
+from nats3_dagster_tests.support.waiting import eventually
 
 # More than a limit of 64 MB, in an order in which nothing can be left out.
 SORT = "SELECT i, repeat('x', 100) FROM range({rows}) t(i) ORDER BY hash(i), 2"
@@ -134,6 +135,42 @@ def test_an_interrupt_ends_it_and_leaves_nothing(workspace: Workspace, tmp_path:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "Interrupted\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_has_limits_of_its_own(nats3: Command, workspace: Workspace, tmp_path: Path) -> None:
+    """DuckDB does not count what its functions allocate, and knows no time."""
+    large = "SELECT max(length(repeat(repeat('x', 1000) || i, 1000000))) FROM range(300) t(i)"
+    refusal = nats3.refused("query", large, "--memory", "64MiB", "--temp-folder", str(tmp_path))
+    assert refusal.startswith("1 Error: The ")
+    assert refusal.endswith("Give it more: --memory. Or ask for less: fewer columns, groups or rows to sort")
+    endless = "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) % 7 = i % 11"
+    assert nats3.refused("query", endless, "--timeout", "2s", "--temp-folder", str(tmp_path)) == (
+        "1 Error: The statement needs more than its time of 2 s. Give it more: --timeout. Or ask for less: "
+        "fewer hours, sequences or subjects"
+    )
+    # A table is for people: what they cannot read is not kept in memory.
+    assert "at most 100,000 rows" in nats3.refused("query", "SELECT i FROM range(100001) t(i)")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_command_leaves_nothing(workspace: Workspace, tmp_path: Path) -> None:
+    sql = "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) % 7 = i % 11"
+    command = [sys.executable, "-m", "nats3_dagster.cli", "query", sql, "--temp-folder", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        # The inner folder is that of DuckDB: the statement runs.
+        eventually(lambda: [*tmp_path.glob("*/*")], "it runs")
+        process.kill()
+    eventually(lambda: not [*tmp_path.iterdir()], "its statement ends too")
+
+
+def test_a_statement_sees_no_place_of_this_machine(workspace: Workspace, tmp_path: Path) -> None:
+    """But that of its own temporary folder."""
+    home = str(Path.home())
+    rows = asked(workspace, "SELECT name, value::VARCHAR FROM duckdb_settings()", Limits(temp_parent=tmp_path))
+    places = {name for name, value in rows if home in str(value) or str(tmp_path) in str(value)}
+    assert places == {"temp_directory", "allowed_directories"}
+    assert home not in refused(workspace, "SELECT * FROM duckdb_extensions()").what
+    refused(workspace, f"SELECT * FROM read_text('{home}/.profile')")
 
 
 def test_nothing_but_rows_is_printed(workspace: Workspace) -> None:

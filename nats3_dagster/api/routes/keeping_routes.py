@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 
-from nats3_dagster.api.context import Json, Work
+from nats3_dagster.api.context import IsAway, Json, Work
 from nats3_dagster.api.json_bodies import JsonRoute
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive.keep import erasure, holds, retention
@@ -17,6 +17,7 @@ from nats3_dagster.documents.erasing import ErasedMessages, ProvenErasures
 from nats3_dagster.documents.keeping import CopiedObjects, DeletedHold, ExpiredHours, ForgottenCopy, PlacedHold
 from nats3_dagster.errors import calling
 from nats3_dagster.model import Selection
+from nats3_dagster.query.limits import OF_REQUESTS
 from nats3_dagster.query.matching import Conditions, matching
 from nats3_dagster.tables.follow import ANSWER_S, followed
 
@@ -96,15 +97,16 @@ def compact(
 
 
 @router.post("/erase", response_model=ErasedMessages)
-def erase(name: Name, body: EraseMessages, work: Work) -> Json:
+def erase(name: Name, body: EraseMessages, work: Work, is_away: IsAway) -> Json:
     """Erase messages for good, with every object that has them. It needs a token with the scope `erase`, which the
-    history names. A problem of the store is an error: what was erased stays erased, and the same request does the
+    history names. What the conditions choose is looked up within limits of time, memory and number, and while the
+    client waits. A problem of the store is an error: what was erased stays erased, and the same request does the
     rest."""
     archive = work.catalog.archives.get(name)
     conditions = Conditions(body.selection(), tuple((body.headers or {}).items()), body.where or "")
     if not body.dry_run:
         erasure.carry_out(work, archive)
-    wanted = matching(work, archive, conditions)
+    wanted = matching(work, archive, conditions, limits=OF_REQUESTS, is_away=is_away)
     if body.dry_run:
         done = erasure.plan(work, archive, wanted)
     else:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
+import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import Field
@@ -40,7 +41,8 @@ class Ready(Document):
 
     status: Literal["ready", "not ready"]
     parts: dict[str, Part] = Field(
-        description="nats, postgres, store (of one archive's bucket), and dagster where NATS3_DAGSTER_URL is set.",
+        description="requests (whether this server takes any), nats, postgres, store (of one archive's bucket), and "
+        "dagster where NATS3_DAGSTER_URL is set.",
         examples=[{"nats": {"ok": True, "error": None, "next": None}}],
     )
 
@@ -53,19 +55,35 @@ async def ping() -> str:
 
 @router.get("/ready", response_model=Ready, responses={503: {"model": Ready, "description": "A part does not answer."}})
 async def ready(request: Request, response: Response) -> Ready:
-    """Ask NATS, Postgres, the store and Dagster, each for some seconds. 503 where one does not answer.
+    """Ask NATS, Postgres, the store and Dagster, each for some seconds. 503 where one does not answer, or where all
+    requests wait for others.
 
     It needs no token; without one, the reasons are left out."""
     work: Workspace = request.app.state.workspace
     parts: dict[str, _Asks] = {"nats": nats_answers, "postgres": postgres_answers, "store": store_answers}
     if work.settings.dagster_url:
         parts["dagster"] = _dagster_answers
-    answers = await asyncio.gather(*(_asked(name, part, work) for name, part in parts.items()))
+    answers = await asyncio.gather(_taken(), *(_asked(name, part, work) for name, part in parts.items()))
     if request.scope.get(ACCESS) is None:  # a client without a token learns no address
         answers = [Part(ok=answer.ok, error=None, next=None) for answer in answers]
     is_ready = all(answer.ok for answer in answers)
     response.status_code = 200 if is_ready else 503
-    return Ready(status="ready" if is_ready else "not ready", parts=dict(zip(parts, answers, strict=True)))
+    return Ready(
+        status="ready" if is_ready else "not ready", parts=dict(zip(("requests", *parts), answers, strict=True))
+    )
+
+
+async def _taken() -> Part:
+    """A request is worked on by a thread."""
+    try:
+        await asyncio.wait_for(anyio.to_thread.run_sync(lambda: None), PATIENCE_S)
+    except TimeoutError:
+        return Part(
+            ok=False,
+            error=f"No thread was free for a request within {PATIENCE_S:g} s",
+            next="Wait until other requests have ended, or start the server again",
+        )
+    return Part(ok=True, error=None, next=None)
 
 
 async def _asked(name: str, part: _Asks, work: Workspace) -> Part:

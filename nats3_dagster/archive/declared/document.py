@@ -15,6 +15,10 @@ from nats3_dagster.settings.names import ALIKE, nearest
 _YAML_HINTS = tuple(
     (re.compile(pattern), hint)
     for pattern, hint in (
+        (
+            r"nested more than|more than [0-9,]+ values|that it is in",
+            "Write it out without aliases, or in several files",
+        ),
         (r"alias|block scalar", "Put names and filters that begin with * or > in quotes"),
         (r"'\\t' that cannot start", "Indent with spaces, not with tabs"),
         (
@@ -30,6 +34,8 @@ _YAML_HINTS = tuple(
     )
 )
 _YAML_HINT = "Check the indentation, and that all quotes and brackets are closed"
+# Of one file: characters, values within one another, and values with each alias counted as what it stands for.
+_MOST_CHARACTERS, _DEEPEST, _MOST_VALUES = 2 << 20, 64, 100_000
 _NO_LIST = "Write a list of tables, or [] for none"
 
 
@@ -49,6 +55,10 @@ def parse(text: str, file: str) -> tuple[Table, list[OperatorError]]:
     """Returns the file's table (TOML or JSON by the ending of its name, else YAML), and a problem for each key that a
     table has twice; the first of them counts. Raises OperatorError, with the line, for a text that is none."""
     twice: list[OperatorError] = []
+    if len(text) > _MOST_CHARACTERS:
+        raise OperatorError(
+            f"{file} has more than {_MOST_CHARACTERS:,} characters", "Declare archives in several files"
+        )
     if file.endswith(".toml"):
         parsed = _toml(text, file)
     elif file.endswith(".json"):
@@ -97,7 +107,9 @@ def misspelt(table: Table, keys: Sequence[str]) -> set[str]:
 def _toml(text: str, file: str) -> Any:
     try:
         return _tables(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise OperatorError(f"{file} is nested too deeply", "Correct it: nothing was changed") from None
+    except ValueError as error:  # TOMLDecodeError too
         raise OperatorError(f"{file} is not TOML: {error}", "Correct it: nothing was changed") from None
 
 
@@ -111,9 +123,14 @@ def _json(text: str, file: str, twice: list[OperatorError]) -> Any:
                 made[key] = value
         return made
 
+    def constant(name: str) -> Any:
+        raise ValueError(f"{name} is no number of JSON")
+
     try:
-        return json.loads(text, object_pairs_hook=table)
-    except (ValueError, RecursionError) as error:
+        return json.loads(text, object_pairs_hook=table, parse_constant=constant)
+    except RecursionError:
+        raise OperatorError(f"{file} is nested too deeply", "Correct it: nothing was changed") from None
+    except ValueError as error:
         raise OperatorError(f"{file} is not JSON: {error}", "Correct it: nothing was changed") from None
 
 
@@ -173,7 +190,11 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _table)
 def _yaml(text: str, file: str, twice: list[OperatorError]) -> Any:
     try:
         loader = _Loader(text)
-        parsed: Any = loader.get_single_data()  # pyright: ignore[reportUnknownMemberType]
+        root: Any = loader.get_single_node()
+        if root is not None:
+            _check_size(root, {}, 0)
+        build: Any = loader.construct_document  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        parsed: Any = root and build(root)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = place(file, mark.line + 1 if mark else 0)
@@ -183,7 +204,9 @@ def _yaml(text: str, file: str, twice: list[OperatorError]) -> Any:
         at = place(file, text.count("\n", 0, error.position) + 1)
         reason = str(error).splitlines()[0]
         raise OperatorError(f"{at} is not YAML: {reason}", _yaml_hint(reason)) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise OperatorError(f"{file} is nested too deeply", "Correct it: nothing was changed") from None
+    except (yaml.YAMLError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise OperatorError(f"{file} is not YAML: {reason}", _yaml_hint(reason)) from None
     twice += [
@@ -191,6 +214,30 @@ def _yaml(text: str, file: str, twice: list[OperatorError]) -> Any:
         for key, line in loader.twice
     ]
     return parsed
+
+
+def _check_size(node: Any, sizes: dict[int, int], depth: int) -> int:
+    """The number of values in a node, an alias counted as all that it stands for: a few lines of aliases may stand for
+    more than there is memory. Raises MarkedYAMLError where there are too many. `sizes`: of the nodes that were counted
+    already, by identity; 0 for one that is being counted."""
+    if (known := sizes.get(id(node))) is not None:
+        if known == 0:
+            raise yaml.MarkedYAMLError(None, None, "an alias stands for something that it is in", node.start_mark)
+        return known
+    if depth > _DEEPEST:
+        raise yaml.MarkedYAMLError(None, None, f"it is nested more than {_DEEPEST} deep", node.start_mark)
+    sizes[id(node)] = 0
+    parts: list[Any] = list(node.value) if isinstance(node, yaml.SequenceNode) else []
+    if isinstance(node, yaml.MappingNode):
+        parts = [part for pair in node.value for part in pair]
+    size = 1
+    for part in parts:
+        size += _check_size(part, sizes, depth + 1)
+        if size > _MOST_VALUES:
+            text = f"it has more than {_MOST_VALUES:,} values, those that aliases stand for included"
+            raise yaml.MarkedYAMLError(None, None, text, node.start_mark)
+    sizes[id(node)] = size
+    return size
 
 
 def _yaml_hint(reason: str) -> str:

@@ -1,5 +1,6 @@
 """`nats3 metrics`: what `/metrics` answers, without a server."""
 
+from nats3_dagster.cli.terminal.output import print_text
 from nats3_dagster.documents.metrics import Exposition
 from nats3_dagster.replay.metrics_snapshot import measure
 from nats3_dagster.settings import Settings
@@ -12,4 +13,4 @@ def metrics() -> None:
     settings = Settings.load()
     _ = settings.postgres  # an address that is not set is an error, and not a Postgres that is down
     with Workspace(settings) as workspace:
-        print(Exposition(measure(workspace)).encode()[0].decode(), end="")
+        print_text(Exposition(measure(workspace)).encode()[0].decode())

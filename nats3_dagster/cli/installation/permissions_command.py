@@ -6,7 +6,7 @@ import typer
 
 from nats3_dagster.archive.permissions import Permissions, configuration, names_here, to_capture
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
-from nats3_dagster.cli.terminal.output import Format, show_one
+from nats3_dagster.cli.terminal.output import Format, print_text, show_one
 from nats3_dagster.documents.installation import Permissions as PermissionsDocument
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.replay.planning.permissions import to_replay
@@ -40,7 +40,7 @@ def permissions(
     if write_subject is not None and into is not None:
         needed = needed | to_replay(spec.stream, write_subject, into, names, create=create_stream)
     if output is Format.table:
-        print(configuration(needed))
+        print_text(configuration(needed))
         return
     view = PermissionsDocument.of(needed).plain()
     show_one(output, view, view)

@@ -1,6 +1,7 @@
 """Messages on stdout: as the `nats` command prints them, as documents, or the payload alone.
 
-Invariant: payloads go out as they are, byte by byte.
+Invariant: `raw` gives a file or a program the payload as it is, byte by byte. Nothing that came from a message moves
+the cursor of a terminal, in any format.
 """
 
 import json
@@ -13,7 +14,7 @@ import typer
 from nats3_dagster.cli.terminal.options import format_of
 from nats3_dagster.cli.terminal.output import as_yaml
 from nats3_dagster.documents.messages import Message as MessageDocument
-from nats3_dagster.documents.messages import as_nats_prints, with_text
+from nats3_dagster.documents.messages import as_nats_prints, spelled_out, with_text
 from nats3_dagster.model import Message
 
 
@@ -49,7 +50,7 @@ def rendered(output: MessageFormat, message: Message, text: bool, *, many: bool 
     """Returns the bytes that `write` writes."""
     match output:
         case MessageFormat.raw:
-            return message.data
+            return spelled_out(message.data, keep="\n\t") if sys.stdout.isatty() else message.data
         case MessageFormat.table:
             return as_nats_prints(message)
         case MessageFormat.json:

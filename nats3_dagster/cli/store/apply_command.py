@@ -13,7 +13,7 @@ from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.store.store_views import change_lines, consumer_to_delete
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
 from nats3_dagster.cli.terminal.options import Output
-from nats3_dagster.cli.terminal.output import Columns, Format, Prose, counted, show, show_one
+from nats3_dagster.cli.terminal.output import Columns, Format, Prose, counted, print_text, show, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.terminal.request_body import read_document
 from nats3_dagster.cli.wording import WORDS
@@ -125,7 +125,7 @@ def export(
             archives = list(workspace.catalog.archives.all())
         of_archive = {a.id: [one.spec for one in workspace.catalog.exports.all(a)] for a in archives}
     declared = {"archives": [entry_of(archive, of_archive[archive.id]) for archive in archives]}
-    print(yaml.safe_dump(declared, sort_keys=False, allow_unicode=True, width=1000), end="")
+    print_text(yaml.safe_dump(declared, sort_keys=False, allow_unicode=True, width=1000))
 
 
 def _confirmed(planned: Sequence[Planned], exports: Sequence[PlannedExport], yes: bool) -> bool:

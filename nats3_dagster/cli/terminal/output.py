@@ -99,6 +99,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def print_text(text: str) -> None:
+    """Lines that a program may read. On a terminal nothing in them moves the cursor."""
+    print("\n".join(map(printable, text.splitlines())) if sys.stdout.isatty() else text.rstrip("\n"))
+
+
 def print_document(output: Format, value: object, *, one_line: bool = False) -> None:
     """A document in JSON or YAML; `one_line` is for JSON alone."""
     if output is Format.yaml:

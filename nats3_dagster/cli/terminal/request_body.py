@@ -47,8 +47,8 @@ def body_of(
     name, text = read_document(from_json)
     try:
         document = loads(text)
-    except (JSONDecodeError, RecursionError) as error:
-        reason = not_json(error.msg, text, error.pos) if isinstance(error, JSONDecodeError) else "nested too deeply"
+    except JSONDecodeError as error:
+        reason = not_json(error.msg, text, error.pos)
         raise OperatorError(f"{name} is {reason}", "Give the body that POST of the HTTP API takes") from None
     return validated(model, document, name)
 

@@ -1,7 +1,6 @@
 """CSV files: of rows by name, and of lines that are made already."""
 
 import csv
-import re
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +11,10 @@ import pyarrow.compute as pc
 from nats3_dagster.exports.decoding.message import Message, Row
 from nats3_dagster.exports.formats.json_lines import bytes_of
 from nats3_dagster.exports.formats.values import AS_THEY_ARE, PENDING_ROWS, check_columns, to_field
+from nats3_dagster.formulas import BEGINS, NUMBER, escaped
 
-# How a field begins that spreadsheets run as a formula; and a number, which they do not run. One rule for texts one by
-# one and for Arrow's, which have their quotation mark already.
-_BEGINS, _NUMBER = r"([=+\-@\t\r])", r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
-_FORMULA, _IS_NUMBER = re.compile(_BEGINS), re.compile(_NUMBER)
-_FORMULA_FIELD, _NUMBER_FIELD = f'^("?){_BEGINS}', f"^{_NUMBER}$"
+# The rule of `formulas` for Arrow's fields, which have their quotation mark already.
+_FORMULA_FIELD, _NUMBER_FIELD = f'^("?){BEGINS}', f"^{NUMBER}$"
 
 
 class CsvFiles:
@@ -102,13 +99,6 @@ class CsvFile:
         if self._pending:
             self._parts.append((len(self._columns), pa.array(csv_texts(self._pending), pa.large_binary())))
             self._pending.clear()
-
-
-def escaped(value: Any) -> Any:
-    """A field with an apostrophe in front where a spreadsheet would run it as a formula."""
-    if isinstance(value, str) and _FORMULA.match(value) and not _IS_NUMBER.fullmatch(value):
-        return f"'{value}"
-    return value
 
 
 def escaped_fields(fields: pa.Array) -> pa.Array:
