@@ -101,8 +101,8 @@ def _parse_args(kind: Any, command: Any, ctx: Any, args: list[str]) -> list[str]
         raise
     for parameter, count in Counter(given).items():
         value = values.get(parameter.name)
-        kind = parameter.type_descriptor
-        is_number = kind.annotation is int and getattr(kind.parameter_info, "parser", None) is None
+        made = getattr(parameter, "type_descriptor", None)  # of those that typer makes
+        is_number = made and made.annotation is int and getattr(made.parameter_info, "parser", None) is None
         if is_number and isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]+", value):
             raise typer.BadParameter(f"{value[:40]!r} is no whole number in digits", ctx=ctx, param=parameter)
         is_option = parameter.param_type_name == "option"
