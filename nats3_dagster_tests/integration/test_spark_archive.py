@@ -1,6 +1,7 @@
 """`spark.read.format("nats3")` in a real session."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,30 @@ def test_it_reads_an_archive_with_and_without_push_down(session: SparkSession, s
     assert load(session, pushFilters="true").where("subject = 'ev.0'").count() == 10
     with pytest.raises(PySparkException, match="load the archive again"):
         load(session).where("subject = 'ev.0'").count()
+
+
+def test_an_archive_is_a_view_of_sql(session: SparkSession) -> None:
+    """And no table: Spark would read it without its options."""
+    assert session.read.format("nats3").load("events").count() == 20
+    options = "USING nats3 OPTIONS (archive 'events', sequences '1-5')"
+    session.sql(f"CREATE TEMPORARY VIEW five {options}")
+    try:
+        assert session.sql("SELECT count(*), max(seq) FROM five").collect()[0][:] == (5, 5)
+    finally:
+        session.catalog.dropTempView("five")
+    for make in (
+        lambda: session.sql(f"CREATE TABLE five {options}"),
+        lambda: session.catalog.createTable("five", source="nats3", archive="events"),
+    ):
+        with pytest.raises(PySparkException, match="CREATE TEMPORARY VIEW name USING nats3 OPTIONS"):
+            make()
+
+
+def test_an_archive_is_no_streaming_source(session: SparkSession, tmp_path: Path) -> None:
+    frame = session.readStream.format("nats3").load("events")
+    with pytest.raises(PySparkException, match="An archive is read as a batch, and not as a stream"):
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
+        query.awaitTermination(60)
 
 
 def test_what_is_wrong_is_an_error_of_the_plan_and_no_secret_shows(session: SparkSession, settings: Settings) -> None:

@@ -1,12 +1,14 @@
 """Headers as a map: by Arrow's kernels the same as one by one."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nats3_dagster.pipeline.sources import header_maps
-from nats3_dagster.pipeline.sources.header_maps import as_maps, parsed
+from nats3_dagster.pipeline.sources.header_maps import as_maps, block_of, parsed
 
 TYPE = pa.map_(pa.string(), pa.list_(pa.string()))
 LINES = st.sampled_from(
@@ -43,3 +45,11 @@ def test_plain_blocks_are_not_parsed_one_by_one(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(header_maps, "parsed", None)
     maps = as_maps(blocks, TYPE)
     assert maps[7].as_py() == [("Nats-Msg-Id", ["7"]), ("B", ["x"])]
+
+
+@pytest.mark.parametrize("values", [None, [], [None], ["1", None]], ids=str)
+def test_a_header_without_a_value_is_no_header(values: Any) -> None:
+    """It would be left out, and nobody would know."""
+    with pytest.raises(ValueError, match="the header N has no value"):
+        block_of([("A", "1"), ("N", values)])
+    assert block_of([("A", ""), ("B", ["", "1"])]) == b"NATS/1.0\r\nA: \r\nB: \r\nB: 1\r\n\r\n"

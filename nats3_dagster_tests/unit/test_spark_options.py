@@ -17,7 +17,7 @@ from nats3_dagster.pipeline.sources.jetstream_options import (
     read_schema,
     read_values,
 )
-from nats3_dagster.pipeline.sources.options import Option, option_rows
+from nats3_dagster.pipeline.sources.options import Option, option_rows, parse_options
 from nats3_dagster.pipeline.sources.pushdown import Narrowed
 from nats3_dagster_tests.support.spark_sources import ALL, CASES, Case
 
@@ -30,6 +30,18 @@ def test_every_option_is_documented_as_it_is(text: str) -> None:
     rows = [line.strip() for line in text.splitlines()]
     for row in option_rows(ALL):
         assert row in rows
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_table_of_spark_is_refused_and_the_path_of_a_load_is_a_name(case: Case) -> None:
+    (required,) = (option.name for option in case.table if option.default == "required")
+    assert parse_options("x", case.table, {"path": "A"}) == {required: "A"}
+    for wrong, what in (
+        ({"path": "A", required: "A"}, f"x gets a path, and the option {required}"),
+        ({"owner": "me", "provider": "x", required: "A"}, "CREATE TEMPORARY VIEW name USING x OPTIONS"),
+    ):
+        with pytest.raises(OperatorError, match=what):
+            parse_options("x", case.table, wrong)
 
 
 # What no option of a kind can be; of a text that may be anything, an empty one.

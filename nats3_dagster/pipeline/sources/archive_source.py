@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -151,6 +151,13 @@ class Nats3DataSource(DataSource):
         )
         kind = FilteringArchiveReader if pushes_filters(SOURCE, values) else ArchiveReader
         return kind(read, Settings.load(), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Raises OperatorError: Spark asks when the query starts, and not before."""
+        raise OperatorError(
+            "An archive is read as a batch, and not as a stream",
+            'Read the stream: spark.readStream.format("jetstream"); or the archive with spark.read',
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         raise OperatorError(

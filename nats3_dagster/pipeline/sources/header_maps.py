@@ -71,9 +71,11 @@ def _lines(values: Iterable[tuple[str, Any]]) -> Iterator[bytes]:
     for name, given in values:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name[:60]!r} is not a header's name")
-        for value in [given] if isinstance(given, str) else given or ():
+        if not given and given != "":
+            raise ValueError(f"the header {name[:60]} has no value")
+        for value in [given] if isinstance(given, str) else given:
             if value is None:
-                continue
+                raise ValueError(f"the header {name[:60]} has no value")
             if _LINE_END.search(value):
                 raise ValueError(f"the header {name[:60]} has a value with a line end in it")
             yield f"{name}: {value}\r\n".encode()

@@ -18,6 +18,8 @@ from nats3_dagster.subjects import check_filter
 
 # What Spark itself puts among the options of a source or sink.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
+# What Spark adds to the options where a table of its catalog is made.
+_OF_TABLE = frozenset({"owner", "provider"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def parse_options(source: str, table: Sequence[Option], given: Mapping[str, str]
     Raises OperatorError for an unknown option, with the known one that is most like it, and for a malformed value."""
     known = {option.name.lower(): option for option in table}
     values: dict[str, Any] = {}
-    for key, text in given.items():
+    for key, text in _own(source, table, given).items():
         option = known.get(key.lower())
         if option is None:
             if key.lower() in _OF_SPARK:
@@ -135,6 +137,24 @@ def parse_options(source: str, table: Sequence[Option], given: Mapping[str, str]
             raise OperatorError(f"{key} is not an option of {source}", hint, field=key)
         values[option.name] = _value(source, option, text)
     return values
+
+
+def _own(source: str, table: Sequence[Option], given: Mapping[str, str]) -> dict[str, str]:
+    """The options, with the argument of `load` as the required one. Raises OperatorError; also for a table of Spark's
+    catalog, because Spark reads it without its options (PySpark 4.3)."""
+    options = {key.lower(): text for key, text in given.items()}
+    if options.keys() >= _OF_TABLE:
+        raise OperatorError(
+            f"{source} cannot be a table of Spark's catalog: Spark gives a source in Python no options of a table",
+            f"Make a view: CREATE TEMPORARY VIEW name USING {options['provider']} OPTIONS (...)",
+            field="provider",
+        )
+    if "path" in options:
+        name = next(option.name for option in table if option.default == "required")
+        if name.lower() in options:
+            raise OperatorError(f"{source} gets a path, and the option {name}", "Give the name once", field=name)
+        options[name.lower()] = options.pop("path")
+    return options
 
 
 def not_given(source: str, name: str) -> OperatorError:
