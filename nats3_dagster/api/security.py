@@ -29,7 +29,7 @@ _OPEN = frozenset({"/ping", "/ready", "/docs", "/docs/start.js", "/openapi.json"
 _OPEN_BELOW = "/docs/files/"
 # What takes messages away for good, and what keeps them from that, have scopes of their own.
 _SCOPED: tuple[tuple[re.Pattern[str], Scope], ...] = (
-    (re.compile(r"/archive/[^/]+/erase"), Scope.erase),
+    (re.compile(r"/archive/[^/]+/(erase(/prove)?|copies/[^/]+)"), Scope.erase),
     (re.compile(r"/archive/[^/]+/holds(/[^/]+)?"), Scope.hold),
 )
 _ALL = frozenset(Scope)

@@ -19,11 +19,13 @@ from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.source.observe import observe_source
 from nats3_dagster.archive.stored import erasure_records, folder
 from nats3_dagster.archive.stored.removal import remove_objects
+from nats3_dagster.archive.stored.unchecked import is_unchecked
 from nats3_dagster.chunks.erasure_record import encode_record
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, ObjectMissing, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, Incarnation, SeqRange, without
 from nats3_dagster.model.erasure import ErasureRecord, Trace, joined
+from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -146,8 +148,11 @@ def carry_out_each(workspace: Workspace, turn: int | None = None) -> tuple[int, 
 
 def prove(workspace: Workspace, archive: Archive) -> Proof:
     """Search every object, version and copy of the archive for a message of any of its erasures. What is found lets the
-    erasures count as not finished: the next sweep removes it. Raises StoreError where a bucket cannot be searched."""
+    erasures count as not finished: the next sweep removes it. Raises StoreError where a bucket cannot be searched,
+    Conflict for an archive that was made again and is not confirmed."""
     folder.require(workspace, archive)
+    if is_unchecked(workspace, archive):
+        raise _unchecked(archive)
     erasures, buckets = workspace.catalog.erasures, erasure_records.places(workspace, archive)
     for bucket in buckets:
         with _named(archive, bucket):
@@ -184,20 +189,15 @@ def _record(workspace: Workspace, archive: Archive, wanted: Wanted) -> ErasureRe
 
 
 def _carry_out(workspace: Workspace, archive: Archive) -> Erased:
-    """Under the lock. In the own bucket nothing is removed before the records are there; in a copy, likewise."""
+    """Under the lock. Nothing is removed from a bucket before each record is there."""
     erasures = workspace.catalog.erasures
-    erasure_records.agree(workspace, archive)
+    if is_unchecked(workspace, archive):
+        return Erased(archive.name, objects=0, problem=_unchecked(archive))
+    reached, problem = _write_down(workspace, archive)
     fault_point("erase.written")
-    reached: list[str] = []
-    problem: Nats3Error | None = None
-    for bucket in erasure_records.places(workspace, archive):
-        try:
-            with _named(archive, bucket):
-                erasure_records.agree(workspace, archive, bucket)
-            reached.append(bucket)
-        except Nats3Error as error:
-            problem = problem or _unless_catalog(error)
     open_ones = [row.id for row in erasures.all(archive) if row.is_open]
+    if not open_ones:
+        return Erased(archive.name, objects=0)
     hours, cut_problem = _cut_all(workspace, archive)
     problem = problem or cut_problem
     seal_problem = _seal(workspace, archive)
@@ -214,6 +214,32 @@ def _carry_out(workspace: Workspace, archive: Archive) -> Erased:
     else:
         erasures.finish(archive, open_ones)
     return Erased(archive.name, 0, 0, tuple(sorted(hours)), removed, tuple(left), problem or seal_problem)
+
+
+def _write_down(workspace: Workspace, archive: Archive) -> tuple[list[str], Nats3Error | None]:
+    """Let every bucket have each record: the buckets that were reached, and why another one was not. Raises StoreError
+    for the archive's own."""
+    erasures, reached, known = workspace.catalog.erasures, list[str](), -1
+    problem: Nats3Error | None = None
+    # One bucket may have a record that the others do not.
+    while known != (known := len(erasures.all(archive))):
+        erasure_records.agree(workspace, archive)
+        reached = [archive.spec.bucket]
+        for bucket in erasure_records.places(workspace, archive)[1:]:
+            try:
+                with _named(archive, bucket):
+                    erasure_records.agree(workspace, archive, bucket)
+                reached.append(bucket)
+            except Nats3Error as error:
+                problem = problem or _unless_catalog(error)
+    return reached, problem
+
+
+def _unchecked(archive: Archive) -> Conflict:
+    return Conflict(
+        f"Archive {archive.name} was made again from its bucket: erasures wait until its settings are confirmed",
+        Next.CHECK_REBUILT(archive=archive.name, hold=REBUILT),
+    )
 
 
 def _cut_all(workspace: Workspace, archive: Archive) -> tuple[set[str], Nats3Error | None]:
