@@ -138,7 +138,8 @@ def holdings(workspace: Workspace, name: str) -> Holdings:
     unswept = catalog.removals.unswept(archive)
     until = unswept.newest and unswept.newest + timedelta(seconds=workspace.settings.delete_grace)
     sums, erased = catalog.gaps.sums(archive), catalog.gaps.erased_in_chunks(archive)
-    removed: dict[Reason, int] = {reason: sums.get(reason, 0) + (erased if reason == "erased" else 0) for reason in REMOVED}
+    removed: dict[Reason, int] = {reason: sums.get(reason, 0) for reason in REMOVED}
+    removed["erased"] += erased
     coverages, counts, open_hour = catalog.coverage.all(archive), catalog.hours.counts(archive), hour_of(time.time_ns())
     return Holdings(
         archive,

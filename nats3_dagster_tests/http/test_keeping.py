@@ -49,6 +49,9 @@ def test_what_happens_to_an_hour(client: TestClient, workspace: Workspace, bucke
     problem(client.delete("/archive/logs/holds/court?reason=order+6"), 404)
     assert post("erase", wanted)["messages"] == 2
     assert post("erase", {"reason": "case 18", "sequences": [1, 1]})["messages"] == 1
+    proof = post("erase/prove")
+    assert (proof["erasures"], proof["messages"], proof["found"]) == (2, 3, [])
+    problem(client.delete("/archive/logs/copies/other"), 404)
 
     assert "no copy" in problem(client.post("/archive/logs/copy"), 422)["detail"]
     other = f"copy-{uuid.uuid4().hex[:12]}"
