@@ -18,9 +18,9 @@ from nats3_dagster.archive.keep.reasons import reason_of
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.source.observe import observe_source
 from nats3_dagster.archive.stored import erasure_records, folder
+from nats3_dagster.archive.stored.erasure_record import encode_record
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.archive.stored.unchecked import is_unchecked
-from nats3_dagster.chunks.erasure_record import encode_record
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, ObjectMissing, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, Incarnation, SeqRange, without

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive.keep.merge import Merged, merge
 from nats3_dagster.archive.keep.runs import Run
-from nats3_dagster.archive.stored.record_files import found_records
+from nats3_dagster.archive.stored.erasure_record import found_records
 from nats3_dagster.errors import Conflict, Nats3Error
 from nats3_dagster.model import ArchiveSpec, ChunkMeta
 from nats3_dagster.model.archive_spec import archive_prefix

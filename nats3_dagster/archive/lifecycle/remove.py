@@ -6,7 +6,6 @@ Invariant: the catalog lets go first, then the objects go.
 from dataclasses import dataclass
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.keep import erasure
 from nats3_dagster.archive.source.durables import drop
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import OnProgress, no_progress, remove_dead
@@ -95,6 +94,9 @@ def _finish_erasures(workspace: Workspace, archive: Archive) -> None:
     """Raises Conflict if an erasure of the archive cannot be finished now: without the archive nothing would."""
     if archive.name not in workspace.catalog.erasures.unfinished_archives():
         return
+    # It imports pyarrow, 0.2 s, and is rare.
+    from nats3_dagster.archive.keep import erasure
+
     if problem := erasure.carry_out(workspace, archive).problem:
         raise Conflict(
             f"Archive {archive.name} was not deleted: messages of it were erased, and are still in the store. "

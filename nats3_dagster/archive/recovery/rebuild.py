@@ -18,9 +18,9 @@ from nats3_dagster.archive.recovery.live_chunks import LiveChunks
 from nats3_dagster.archive.recovery.objects import HourObjects, Listing
 from nats3_dagster.archive.recovery.rows import Rows
 from nats3_dagster.archive.stored import folder, kept_settings
+from nats3_dagster.archive.stored.erasure_record import read_records
 from nats3_dagster.archive.stored.kept_settings import KeptHold, KeptSettings
 from nats3_dagster.archive.stored.ranged import open_object
-from nats3_dagster.archive.stored.record_files import read_records
 from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, OperatorError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, ArchiveSpec

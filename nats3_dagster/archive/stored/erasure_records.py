@@ -7,8 +7,7 @@ back what was erased.
 
 import logging
 
-from nats3_dagster.archive.stored.record_files import found_records
-from nats3_dagster.chunks.erasure_record import decode_record, encode_record, record_key
+from nats3_dagster.archive.stored.erasure_record import decode_record, encode_record, found_records, record_key
 from nats3_dagster.errors import StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive
