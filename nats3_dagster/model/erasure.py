@@ -1,6 +1,6 @@
 """An erasure: which messages left an archive for good. Nothing of a message is in it but its sequence."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -63,8 +63,3 @@ def all_sequences(records: Iterable[ErasureRecord]) -> dict[int, tuple[SeqRange,
         for created_ns, own in record.sequences.items():
             ranges.setdefault(created_ns, []).extend(own)
     return {created_ns: joined(parts) for created_ns, parts in ranges.items()}
-
-
-def of_created(sequences: Mapping[int, Sequence[SeqRange]], created_ns: int) -> tuple[SeqRange, ...]:
-    """The sequences of one incarnation; none where nothing of it was erased."""
-    return tuple(sequences.get(created_ns, ()))

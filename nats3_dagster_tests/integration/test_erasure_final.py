@@ -308,6 +308,7 @@ def test_a_copy_that_is_away_keeps_no_rebuild_waiting(
     # In the copy it still is, until the erasure that the rebuild found goes on there.
     assert "another catalog" in str(erasure.carry_out(workspace, again).problem)
     assert 7 in everywhere(settings, "copy")
+    assert not list((settings.store.folder / "copy").rglob("_erasures/*"))  # type: ignore[operator]
     folder.claim(workspace, again, take_over=True, bucket_name="copy")
     assert erasure.carry_out(workspace, again).problem is None
     assert {7, 8}.isdisjoint(everywhere(settings, "copy"))

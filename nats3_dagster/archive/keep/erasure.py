@@ -24,6 +24,7 @@ from nats3_dagster.archive.stored.unchecked import is_unchecked
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, ObjectMissing, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, Incarnation, SeqRange, without
+from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.erasure import ErasureRecord, Trace, joined
 from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.steps import Next
@@ -156,7 +157,7 @@ def prove(workspace: Workspace, archive: Archive) -> Proof:
     erasures, buckets = workspace.catalog.erasures, erasure_records.places(workspace, archive)
     for bucket in buckets:
         with _named(archive, bucket):
-            erasure_records.agree(workspace, archive, bucket)
+            _agree(workspace, archive, bucket)
     rows, sequences = erasures.all(archive), erasures.sequences(archive)
     traces = list[Trace]()
     for bucket in buckets if rows else ():
@@ -228,11 +229,19 @@ def _write_down(workspace: Workspace, archive: Archive) -> tuple[list[str], Nats
         for bucket in erasure_records.places(workspace, archive)[1:]:
             try:
                 with _named(archive, bucket):
-                    erasure_records.agree(workspace, archive, bucket)
+                    _agree(workspace, archive, bucket)
                 reached.append(bucket)
             except Nats3Error as error:
                 problem = problem or _unless_catalog(error)
     return reached, problem
+
+
+def _agree(workspace: Workspace, archive: Archive, bucket: str) -> None:
+    """Let a bucket and the catalog have the same records. Raises StoreError where the folder there is another
+    catalog's: neither tells the other what to erase."""
+    spec = archive.spec
+    folder.check_removable(workspace, bucket, [f"{archive_prefix(spec.prefix, spec.name)}/"])
+    erasure_records.agree(workspace, archive, bucket)
 
 
 def _unchecked(archive: Archive) -> Conflict:

@@ -256,12 +256,15 @@ class _Rebuild:
         records = dict(read_records(self._bucket, self._folder))
         away = ""
         for name in dict.fromkeys((*kept.spec.copies, *kept.former_copies)):
+            bucket = self._workspace.bucket(name)
             try:
-                records |= dict(read_records(self._workspace.bucket(name), self._folder))
+                owner = folder.owner_of(bucket, self._folder)
+                if owner and owner.id == kept.id:
+                    records |= dict(read_records(bucket, self._folder))
+                elif owner:
+                    away = away or f"The bucket {name!r} was not asked for erasures: its folder is another archive's"
             except Nats3Error as error:
-                away = (
-                    away or f"The bucket {name!r} was not asked for erasures that this one does not know: {error.what}"
-                )
+                away = away or f"The bucket {name!r} was not asked for erasures: {error.what}"
         ordered = sorted(records.items(), key=lambda item: (item[1].number, item[0]))
         return dict(ordered), away
 
