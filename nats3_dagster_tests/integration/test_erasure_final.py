@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +19,8 @@ from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.errors import Conflict, Held, Nats3Error, StoreError
 from nats3_dagster.fault_points import InjectedFault
-from nats3_dagster.model import Archive, Selection, SeqRange
+from nats3_dagster.model import Archive, Gap, Selection, SeqRange
+from nats3_dagster.model.erasure import ErasureRecord
 from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.objects import Bucket, create_bucket
 from nats3_dagster.settings import Settings
@@ -101,7 +103,7 @@ def reasons(workspace: Workspace, archive: Archive) -> dict[int, str]:
 def test_an_older_catalog_and_a_rebuilt_one_know_it(
     settings: Settings, wire: Wire, bucket: str, put_back: Any, nats3: Command, left: str, way: str
 ) -> None:
-    """The stream still has all messages, or none, or all but some of the neighbours, which only the archive has."""
+    """The stream still has all messages, or none, or just those that were erased: only the archive has the others."""
     with Workspace(settings) as workspace:
         make_events(workspace, wire, bucket)
     restored: Callable[[], Workspace] = put_back()
@@ -112,7 +114,7 @@ def test_an_older_catalog_and_a_rebuilt_one_know_it(
         if left == "none":
             wire.api("STREAM.PURGE.EV")
         if left == "others":
-            for seq in (9, 11, 51, 100):
+            for seq in LEFT:
                 wire.api("STREAM.MSG.DELETE.EV", seq=seq)
         if way == "rebuilt":
             with workspace.catalog.session.transaction() as sql:
@@ -236,15 +238,17 @@ def test_a_compaction_that_has_read_writes_nothing_afterwards(
     assert {7, 8}.isdisjoint(everywhere(settings, bucket))
 
 
+@pytest.mark.parametrize("end", [6, 10])
 def test_a_late_object_is_found_and_removed(
-    workspace: Workspace, archive: Archive, settings: Settings, bucket: str, nats3: Command
+    workspace: Workspace, archive: Archive, settings: Settings, bucket: str, nats3: Command, end: int
 ) -> None:
     """Whatever program puts it there, under whatever name: the proof names it, and a sweep removes what is ours."""
     (chunk,) = [one for one in live(workspace, archive) if one.meta.covers.first == 6]
     root = settings.store.folder
     assert root is not None
     old = Path(root, bucket, chunk.meta.key).read_bytes()
-    assert erase(workspace, archive, SeqRange(7, 8)).problem is None
+    # Its first message, or its last one.
+    assert erase(workspace, archive, SeqRange(end, end)).problem is None
     nats3.ok("message", "erase", "logs", "--prove")
     for name, stays in ((chunk.meta.key, False), (f"{chunk.meta.key.rpartition('/')[0]}/backup.parquet", True)):
         Path(root, bucket, name).write_bytes(old)
@@ -333,6 +337,26 @@ def observed(workspace: Workspace) -> Any:
     from nats3_dagster.jetstream.streams import stream_state
 
     return stream_state(workspace.link, "EV")
+
+
+def test_postgres_refuses_what_was_erased(workspace: Workspace, archive: Archive) -> None:
+    """Whatever writes it: a chunk that has the message, or does not say that it is absent; and a gap of another
+    reason becomes one of this."""
+    erased = {LIFE.created_ns: (SeqRange(40, 41), SeqRange(44, 44))}
+    record = ErasureRecord(uuid4(), 1, None, workspace.catalog.now(), erased)
+    workspace.catalog.erasures.learn(archive, record, "a" * 64)
+    for first, last in ((38, 42), (37, 40), (41, 41)):
+        with pytest.raises(Conflict, match="were erased"):
+            store(workspace, archive, 8, messages(first, last))
+    kept = [one for one in messages(37, 42) if one.seq not in (40, 41)]
+    with pytest.raises(Conflict, match="were erased"):
+        store(workspace, archive, 8, kept, (37, 42), reason="unselected")
+    store(workspace, archive, 8, kept, (37, 42), reason="erased")
+    workspace.catalog.chunks.commit(archive, (), [Gap(LIFE, (SeqRange(43, 46),), "deleted")])
+    assert reasons(workspace, archive) == {
+        **dict.fromkeys((40, 41, 44), "erased"),
+        **dict.fromkeys((43, 45, 46), "deleted"),
+    }
 
 
 def test_a_dry_run_changes_nothing_and_says_all(
