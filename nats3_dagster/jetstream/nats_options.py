@@ -3,6 +3,7 @@
 Invariant: plain values that pickle into a Spark worker, and no secret in their text.
 """
 
+import importlib.util
 import re
 import ssl
 from dataclasses import dataclass, field
@@ -12,7 +13,6 @@ from nats3_dagster.addresses import malformed, nats_fault, with_scheme
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream import login_files
 from nats3_dagster.jetstream.login_files import Embedded, LoginFile, check_file
-from nats3_dagster.jetstream.websocket import check_installed
 from nats3_dagster.plausible import NAME, PATH, check
 from nats3_dagster.redaction import learn
 
@@ -149,8 +149,12 @@ class NatsOptions:
         """Raises OperatorError if a file of the login cannot be read or is invalid, or WebSocket is not installed."""
         check_file(self.creds, "creds file", b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
         check_file(self.nkey, "nkey seed", b"SU")
-        if any(server.startswith(("ws:", "wss:")) for server in self.servers):
-            check_installed()
+        # Asked here: the transport imports nats-py, 0.1 s, and a load of the definitions does without.
+        is_web = any(server.startswith(("ws:", "wss:")) for server in self.servers)
+        if is_web and importlib.util.find_spec("aiohttp") is None:
+            raise OperatorError(
+                "An address of NATS with ws:// or wss:// needs aiohttp", "Install nats3-dagster[websocket]"
+            )
 
 
 def _login(server: str) -> tuple[str, str | None] | None:

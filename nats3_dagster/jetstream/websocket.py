@@ -4,7 +4,6 @@ Invariant: what fails here is an OSError, as of a socket: nats-py reconnects on 
 """
 
 import asyncio
-import importlib.util
 import socket
 import ssl
 import struct
@@ -13,17 +12,9 @@ from typing import Any
 
 from nats.aio.transport import WebSocketTransport
 
-from nats3_dagster.errors import OperatorError
-
 SCHEMES = ("ws", "wss")
 # For what the loop has to do after a connection was dropped.
 CLOSED_S = 0.05
-
-
-def check_installed() -> None:
-    """Raises OperatorError if this installation cannot speak WebSocket."""
-    if importlib.util.find_spec("aiohttp") is None:
-        raise OperatorError("An address of NATS with ws:// or wss:// needs aiohttp", "Install nats3-dagster[websocket]")
 
 
 class WebSocket(WebSocketTransport):
