@@ -104,7 +104,7 @@ def _parse_args(kind: Any, command: Any, ctx: Any, args: list[str]) -> list[str]
         made = getattr(parameter, "type_descriptor", None)  # of those that typer makes
         is_number = made and made.annotation is int and getattr(made.parameter_info, "parser", None) is None
         if is_number and isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]+", value):
-            raise typer.BadParameter(f"{value[:40]!r} is no whole number in digits", ctx=ctx, param=parameter)
+            raise typer.BadParameter("it is no whole number in digits", ctx=ctx, param=parameter)
         is_option = parameter.param_type_name == "option"
         if count > 1 and is_option and not (parameter.multiple or parameter.is_flag or ctx.resilient_parsing):
             raise typer.BadParameter("it is given more than once", ctx=ctx, param=parameter)

@@ -66,7 +66,7 @@ NO_ARCHIVE = [
     ({"--subject": "orders.>"}, "2 Error: Stream EV has no subject that 'orders.>' takes. It captures ev.>"),
     (
         {"--subject": "ev..a"},
-        "2 Error: 'ev..a' is not a subject filter: token 2 is empty. Subjects are tokens joined by dots; * stands",
+        "2 Error: 'ev..a' is not a subject filter: token 2 is empty. Subjects are tokens joined by dots; the token *",
     ),
     ({"--name": " my logs"}, "2 Error: ' my logs' is not a name. Use letters, digits, - and _; it cannot be empty"),
     ({"--name": ""}, "2 Error: '' is not a name. Use letters, digits, - and _; it cannot be empty"),

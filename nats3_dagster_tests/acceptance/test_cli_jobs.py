@@ -76,7 +76,7 @@ def test_a_document_creates_an_archive(
     assert refused("{").startswith("2 Error: FILE is not JSON: ")
     assert "(line 2, column 1)" in refused('{"name": "a"\n"stream": "EV"}')
     assert refused('{"name": "a", "name": "b"}').startswith("2 Error: FILE is not JSON: the key 'name' is there twice")
-    assert refused("[" * 100_000).startswith("2 Error: FILE is nested too deeply")
+    assert refused("[" * 100_000).startswith("2 Error: FILE is not JSON: it is nested too deeply")
     assert refused("[]").startswith("2 Error: FILE is not valid: the body: ")
     assert refused(json.dumps(peers), "--name", "x").startswith("2 Error: --from-json and fields as options exclude")
     file.unlink()

@@ -92,7 +92,7 @@ def test_the_commands_run_and_answer(settings: Settings, folder: Path, nats3: Co
 def _commands() -> tuple[list[str], list[str], list[str]]:
     """Those of the page, without `nats3`: by level, by subject, joined."""
     block = examples("sh")[0]
-    by_subject, by_level, joined = (shlex.split(line)[1:] for line in block.splitlines())
+    by_subject, by_level, joined, *_ = (shlex.split(line)[1:] for line in block.splitlines())
     return by_level, by_subject, joined
 
 

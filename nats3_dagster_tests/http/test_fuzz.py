@@ -93,6 +93,8 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
     tables.create(workspace, "events")
     # A sealed hour, and a copy, for what needs them.
     create_bucket(workspace.settings.store, other := f"copy-{uuid.uuid4().hex[:12]}")
+    create_bucket(workspace.settings.store, former := f"former-{uuid.uuid4().hex[:12]}")
+    change(workspace, "events", {"copies": (former,)})
     archive = change(workspace, "events", {"copies": (other,)}).after
     list(seal_hours(workspace, archive, list(workspace.catalog.hours.revisions(archive))))
     fuzzed = Fuzzed(loads)
@@ -143,6 +145,7 @@ def test_the_api_keeps_its_own_document(workspace: Workspace, wire: Wire, bucket
         client.post("/load/job/pause", params={"job_id": waiting["id"]})
         for hold in client.get("/store/job/holds", params={"job_id": store["id"]}).json():  # it keeps the archive
             client.delete(f"/archive/events/holds/{hold['name']}", params={"reason": "over"})
+        client.delete(f"/archive/events/copies/{former}")
         phases = "examples,coverage,fuzzing"
         fuzzed.run(url, real, tmp_path, "--include-method", "DELETE", "--phases", phases, "--max-examples", "12")
         loads.join()

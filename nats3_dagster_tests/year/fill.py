@@ -116,6 +116,8 @@ def fill(postgres: str, archives: dict[str, Archive], size: Size, bucket: str) -
         for _, definition in indexes:
             # That of the constraint as a plain one: as a constraint it would be asked for each chunk.
             connection.execute(definition.encode())
+        # A connection looks for the constraint by its name.
+        connection.execute("alter table nats3.chunk add constraint chunk_no_overlap check (true) not valid")
         before = hour_of(hour_start(last) - (size.empty_captures // EACH_HOUR - 1) * HOUR_NS)
         run("seal_hours", last_hour=last, before=before)
         run("sum_coverage")

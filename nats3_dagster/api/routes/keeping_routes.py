@@ -127,7 +127,9 @@ def prove_erasures(name: Name, work: Work) -> Json:
 
 @router.delete("/copies/{bucket}", response_model=ForgottenCopy)
 def forget_copy(
-    name: Name, bucket: Annotated[Text, Path(description="A former copy whose bucket is gone for good.")], work: Work
+    name: Name,
+    bucket: Annotated[Text, Path(description="A former copy whose bucket is gone for good.", examples=["orders-old"])],
+    work: Work,
 ) -> Json:
     """Forget a former copy, one that was taken out of the archive's settings: erasures do not look there any more."""
     copies.forget(work, work.catalog.archives.get(name), bucket)

@@ -188,14 +188,19 @@ def _check_acknowledgements(workspace: Workspace, stream: str, consumer: str) ->
         )
 
 
+def _filters(spec: ArchiveSpec) -> list[str]:
+    """The subjects of the archive without those that another one takes: a server refuses filters that overlap."""
+    distinct = list(dict.fromkeys(spec.subjects))
+    return [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
+
+
 def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Durable:
     # It imports pyarrow, which a command's --help does without.
     from nats3_dagster.chunks.columns import CHUNK_MESSAGES
 
     for filter_ in spec.subjects:
         check_filter(filter_)
-    distinct = list(dict.fromkeys(spec.subjects))
-    filters = [s for s in distinct if not any(covers(o, s) for o in distinct if o != s)]
+    filters = _filters(spec)
     durable = make_durable(
         workspace.link,
         spec.stream,
@@ -245,7 +250,7 @@ def _unfit(durable: Durable, spec: ArchiveSpec, *, fresh: bool = True) -> Iterat
             f"allows {durable.max_ack_pending:,} unacknowledged messages (max_ack_pending), and a chunk has up to "
             f"{spec.max_messages:,}: {min(spec.max_messages, LEAST_OUTSTANDING):,} at least"
         )
-    if (spec.subjects or not fresh) and set(spec.subjects) != set(durable.filters):
+    if (spec.subjects or not fresh) and {*_filters(spec)} != {*durable.filters}:
         delivers, wanted = (", ".join(some) or "all subjects" for some in (durable.filters, spec.subjects))
         yield f"delivers {delivers}, not {wanted}"
     if fresh and durable.paused:
