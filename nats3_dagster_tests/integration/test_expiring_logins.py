@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from nats3_dagster.dev.nats_server import NatsServer
@@ -14,6 +15,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_names, stream_state
+from nats3_dagster.jetstream.take import acknowledge as acknowledging
 from nats3_dagster.model import Pace, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay.messages import republish
 from nats3_dagster.settings import Settings
@@ -158,4 +160,25 @@ def test_a_claim_goes_on(work: Workspace, lasting: Wire, bucket: str) -> None:
     result = taking.run(work, archive)
     assert sum(chunk.messages for chunk in result.chunks) == 400
     assert sorted(int(data) for _, data in taking.content(work, archive)) == list(range(400))
+    assert lasting.state("JOBS")["messages"] == 0
+
+
+def test_acknowledgements_go_on(options: NatsOptions, lasting: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first connection's login ends before it has sent any."""
+
+    class Slow(Link):
+        def __enter__(self) -> "Slow":
+            super().__enter__()
+            while not entered and not self.client.is_closed:
+                time.sleep(0.02)
+            entered.append(self)
+            return self
+
+    entered: list[Link] = []
+    monkeypatch.setattr(acknowledging, "Link", Slow)
+    lasting.create_stream("JOBS", "jobs.>", retention="workqueue")
+    lasting.publish([("jobs.0", b"", b"")])
+    taking.durable(lasting, "d")
+    acknowledging.acknowledge(options, pa.array([lasting.next("JOBS", "d").encode()], pa.binary()))
+    assert len(entered) == 2
     assert lasting.state("JOBS")["messages"] == 0

@@ -40,7 +40,7 @@ def acknowledge(options: NatsOptions, replies: pa.Array) -> None:
             try:
                 link.call(_acknowledge, replies)
                 return
-            except Lost:
+            except SourceError:
                 if not link.client.login_ended or not logins_left:
                     raise
 
