@@ -39,7 +39,7 @@ select distinct c.id, i.created_ns, lower(c.seqs) as first
 from nats3.open_erasure o join nats3.erased_range e on e.erasure_id = o.erasure_id
 join nats3.incarnation i on i.created_ns = e.created_ns
 join nats3.chunk c on c.archive_id = e.archive_id and c.incarnation_id = i.id and c.seqs && e.seqs and c.deleted_at is null
-where e.archive_id = :archive and not coalesce(int8multirange(e.seqs * c.seqs) <@ c.deleted, false)
+where e.archive_id = :archive and nats3.may_have_any(c.seqs, c.deleted, int8multirange(e.seqs))
 order by 2, 3;
 
 -- name: hours_with(archive, stream, created_ns, ranges)
@@ -47,7 +47,7 @@ order by 2, 3;
 select c.hour from nats3.chunk c join nats3.incarnation i on i.id = c.incarnation_id
 where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns and c.deleted_at is null
   and c.seqs && range_merge(:ranges::int8multirange) and c.seqs && :ranges::int8multirange
-  and not coalesce((:ranges::int8multirange * int8multirange(c.seqs)) <@ c.deleted, false);
+  and nats3.may_have_any(c.seqs, c.deleted, :ranges::int8multirange);
 
 -- name: hours_of_open_erasures(archive)
 -- The hours whose sequences an erasure that is not finished touches, of chunks and of gaps, ascending.
@@ -70,7 +70,7 @@ join nats3.hold h on h.archive_id = c.archive_id and h.released_at is null and h
   and h.seqs && c.seqs
 where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns and c.deleted_at is null
   and c.seqs && range_merge(:ranges::int8multirange) and c.seqs && :ranges::int8multirange
-  and not coalesce((:ranges::int8multirange * int8multirange(c.seqs)) <@ c.deleted, false)
+  and nats3.may_have_any(c.seqs, c.deleted, :ranges::int8multirange)
 order by lower(c.seqs), h.id limit 1;
 
 -- name: replay_on_erasure(archive, stream, created_ns, ranges)
@@ -82,7 +82,7 @@ join nats3.replay_chunk p on p.state = 'pending'
 join nats3.replay r on r.id = p.replay_id
 where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns and c.deleted_at is null
   and c.seqs && range_merge(:ranges::int8multirange) and c.seqs && :ranges::int8multirange
-  and not coalesce((:ranges::int8multirange * int8multirange(c.seqs)) <@ c.deleted, false)
+  and nats3.may_have_any(c.seqs, c.deleted, :ranges::int8multirange)
   and r.state in ('planned', 'running') and r.deleted_at is null and not nats3.is_lost(r)
 limit 1;
 

@@ -56,6 +56,12 @@ $$;
 create trigger copies_left after update of copies on nats3.archive for each row
     when (old.copies is distinct from new.copies) execute function nats3.copies_left();
 
+-- Whether a chunk has, or may have, a message of some sequences: not if it lists all of them as absent. Where a filter leaves open which
+-- are absent, it may.
+create function nats3.may_have_any(seqs int8range, deleted int8multirange, of_these int8multirange) returns boolean
+    language sql immutable parallel safe
+    return not coalesce(of_these * int8multirange(seqs) <@ deleted, false);
+
 -- No chunk comes into an archive with a message that was erased, whoever writes it: an erased sequence is absent in it, and listed
 -- as absent.
 create function nats3.chunk_not_erased() returns trigger language plpgsql as $$
@@ -65,7 +71,7 @@ begin
     select a.seqs, e.seqs * a.seqs as erased into found
     from added a join nats3.incarnation i on i.id = a.incarnation_id
     join nats3.erased_range e on e.archive_id = a.archive_id and e.created_ns = i.created_ns and e.seqs && a.seqs
-    where not coalesce(int8multirange(e.seqs * a.seqs) <@ a.deleted, false)
+    where nats3.may_have_any(a.seqs, a.deleted, int8multirange(e.seqs))
     limit 1;
     if found is not null then
         raise exception using errcode = 'integrity_constraint_violation', constraint = 'not_erased',

@@ -51,7 +51,7 @@ begin
     join nats3.incarnation i on i.created_ns = e.created_ns
     join nats3.chunk c on c.archive_id = e.archive_id and c.incarnation_id = i.id and c.seqs && e.seqs and c.deleted_at is null
     where e.archive_id = new.archive_id and new.seqs && c.seqs and new.hours @> nats3.hour_number(c.hour)
-      and not coalesce(int8multirange(e.seqs * c.seqs) <@ c.deleted, false)
+      and nats3.may_have_any(c.seqs, c.deleted, int8multirange(e.seqs))
     limit 1;
     if found then
         raise exception using errcode = 'integrity_constraint_violation', constraint = 'being_erased',
