@@ -158,6 +158,7 @@ class Connection(Client):
         self._login_sent = 0.0
         self._login_ends: float | None = None
         self._login_ended = False  # the server said so
+        self._ended_by_login = False  # the login had expired when the connection was lost
         self._faults: dict[str, Exception] = {}
         self._refusals: deque[str] = deque(maxlen=8)
         self._refusal_came = asyncio.Event()
@@ -235,7 +236,7 @@ class Connection(Client):
             servers=list(options.servers),
             name=options.name,
             error_cb=self._note,
-            disconnected_cb=self._on_loss,
+            disconnected_cb=self._on_disconnect,
             closed_cb=self._on_loss,
             reconnected_cb=self._on_reconnect,
             connect_timeout=options.connect_timeout_s,  # type: ignore[arg-type]
@@ -319,11 +320,15 @@ class Connection(Client):
     @property
     def login_error(self) -> SourceError | None:
         """The error if the server refused this login since the connection was last good: a password was changed, or a
-        user was removed."""
+        user was removed. Also of a connection that ended with its login and is not made again."""
         # A server whose configuration is loaded again says so before it hangs up: nats-py keeps that as its last error.
         faults = (self._faults.get(self._address), None if self.is_connected else self.last_error)
         if any(fault and is_login_fault(fault) for fault in faults):
             return login_refused(self._address, expired=self.login_ended)
+        if self.is_closed and not self.options["allow_reconnect"]:
+            # What expires after the connection was lost did not end it.
+            has_expired = self._ended_by_login if self.lost.is_set() else self.login_ended
+            return login_refused(self._address, expired=True) if has_expired else None
         return None
 
     @property
@@ -410,6 +415,10 @@ class Connection(Client):
             self._faults[self._address] = AuthorizationError()
         else:
             self._faults[self._address] = error
+
+    async def _on_disconnect(self) -> None:
+        self._ended_by_login = self.login_ended
+        await self._on_loss()
 
     async def _on_loss(self) -> None:
         self.lost.set()

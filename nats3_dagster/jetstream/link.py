@@ -158,7 +158,7 @@ class Link:
         self._thread.join(CLOSE_S)
 
     def _unanswered(self, error: Exception) -> SourceError:
-        """Returns nats-py's error, or that the login was refused at a reconnect."""
+        """Returns nats-py's error, or that the login was refused at a reconnect or has expired."""
         what = f"NATS at {self.client.address} does not answer: {error}"
         return self.client.login_error or SourceError(what, "Is the server up?")
 

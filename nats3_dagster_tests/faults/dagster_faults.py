@@ -22,6 +22,13 @@ _NEWEST = """
 select distinct on (s.hour) s.hour, s.key from nats3.seal s join nats3.archive a on a.id = s.archive_id
 where a.name = %s and a.deleted_at is null order by s.hour, s.number desc"""
 
+# Of an hour with seals above this number.
+_UNSEAL = """
+select nats3.unseal(a.id, int4multirange(nats3.hour_range(s.hour, s.hour))) from nats3.seal s
+join nats3.archive a on a.id = s.archive_id
+where s.hour = %s and a.name = %s and a.deleted_at is null and s.number > %s limit 1"""
+_FORGET = "delete from nats3.seal where hour = %s and number > %s"
+
 
 def hour_at(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns // 10**9, UTC).strftime("%Y-%m-%d-%H:00")
@@ -118,10 +125,10 @@ def manifests_gone(trial: Trial) -> None:
                 folder, _, name = key.rpartition("/manifest-")
                 stray = f"{folder}/manifest-{number:04d}-{'0' * 12}{name[17:]}"
                 trial.overwrite(BUCKET, stray, b"{}")
-            elif harm == "forgotten":
-                connection.execute("delete from nats3.seal where hour = %s", (hour,))
-            elif harm == "changed":
-                connection.execute("delete from nats3.seal where hour = %s and number > 1", (hour,))
+            elif harm in ("forgotten", "changed"):
+                # As a catalog of before the seal: what it sums up does not have the hour as sealed either.
+                connection.execute(_UNSEAL, (hour, ARCHIVE, 1 if harm == "changed" else 0))
+                connection.execute(_FORGET, (hour, 1 if harm == "changed" else 0))
     point = trial.random.choice(("planned", "object_put", "added"))
     trial.run(dagster_jobs.repair_proofs, ARCHIVE, fault=trial.random.choice(("", f"seal.{point}:kill")))
     trial.finish(jobs.seal_all, ARCHIVE)

@@ -15,11 +15,12 @@ Expected = tuple[int, str]
 
 
 def expected(truth: Truth, filters: Sequence[str]) -> list[Expected]:
-    """The messages that one of the filters takes, in the order of the stream."""
+    """The messages that one of the filters takes, in the order of the stream. A person's filter takes a subject by its
+    bytes, or by its text with `%XX` for each byte that is not UTF-8."""
     return [
         (seq, _digest(message))
         for (_, seq), message in truth.messages.items()
-        if not filters or any(_takes(f.encode(), _raw(message)) for f in filters)
+        if not filters or any(_takes(f.encode(), s) for f in filters for s in (_raw(message), _shown(message)))
     ]
 
 
@@ -80,6 +81,10 @@ def _takes(filter_: bytes, subject: bytes) -> bool:
 
 def _raw(message: Message) -> bytes:
     return message.subject.encode(errors="surrogateescape")
+
+
+def _shown(message: Message) -> bytes:
+    return "".join(f"%{ord(c) - 0xDC00:02X}" if "\udc80" <= c <= "\udcff" else c for c in message.subject).encode()
 
 
 def _digest(message: Message) -> str:

@@ -16,9 +16,9 @@ from nats3_dagster_tests.faults.trial import Trial
 from nats3_dagster_tests.support.wire import Wire
 
 # Why a replay may say that it cannot go on: true where the target may have forgotten what it took.
-_FORGOT = ("may have removed", "deleted and made again", "cannot be known", "no longer", "was removed", "purged")
+FORGOT = ("may have removed", "deleted and made again", "cannot be known", "no longer", "was removed", "purged")
 # Why a plan may refuse a target.
-_REFUSED = ("per subject", "max_msgs_per_subject", "keeps only", "interest", "work", "retention", *_FORGOT)
+_REFUSED = ("per subject", "max_msgs_per_subject", "keeps only", "interest", "work", "retention", *FORGOT)
 
 
 def replay_held(
@@ -46,7 +46,7 @@ def replay_held(
 
 @fault("target purged", "the target is purged in the middle of a replay", short=True)
 def purged(trial: Trial) -> None:
-    replay_held(trial, lambda wire: wire.api(f"STREAM.PURGE.{trial.target}"), refusals=_FORGOT)
+    replay_held(trial, lambda wire: wire.api(f"STREAM.PURGE.{trial.target}"), refusals=FORGOT)
 
 
 @fault("target with a limit purged", "a target that keeps its newest messages is purged in the middle of a replay")
@@ -72,7 +72,7 @@ def made_again(trial: Trial) -> None:
         wire.api(f"STREAM.DELETE.{trial.target}")
         wire.api(f"STREAM.CREATE.{trial.target}", **config)
 
-    replay_held(trial, change, refusals=_FORGOT)
+    replay_held(trial, change, refusals=FORGOT)
 
 
 @fault("target transformed", "the target stores other subjects, and the replay is killed", since=(2, 10), short=True)

@@ -2,7 +2,9 @@
 
 import pytest
 
-from nats3_dagster_tests.faults.judge_reads import judge_read
+from nats3_dagster_tests.faults.judge_reads import expected, judge_read
+from nats3_dagster_tests.faults.workload import Truth
+from nats3_dagster_tests.support.wire import Message
 
 MESSAGES = [(seq, f"d{seq}") for seq in range(1, 11)]
 
@@ -57,3 +59,15 @@ def test_altered_and_retired_messages() -> None:
     assert judge_read(log("B", "1-3", "6-10"), MESSAGES, retired={4, 5}) == []
     assert judge_read(log("B", "1-3", "6-10"), MESSAGES, retired={4}) != []
     assert judge_read(log("B", "1-3"), MESSAGES, ended=False) == []
+
+
+@pytest.mark.parametrize("filter_", ["ev.%FF", "ev.*", "ev.>"])
+def test_a_filter_takes_a_subject_by_its_bytes_and_by_its_text(filter_: str) -> None:
+    subjects = (b"ev.\xff", b"ev.%FF")
+    messages = [
+        Message(seq, subject.decode(errors="surrogateescape"), b"", b"", "2026-01-01T00:00:00Z")
+        for seq, subject in enumerate(subjects, 1)
+    ]
+    truth = Truth({(0, message.seq): message for message in messages})
+    assert [seq for seq, _ in expected(truth, [filter_])] == [1, 2]
+    assert expected(truth, ["ev.%FE", "ev.a.>"]) == []

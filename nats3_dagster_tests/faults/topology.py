@@ -172,9 +172,9 @@ class Topology:
                 getattr(self, name).repair()
 
     @contextmanager
-    def wire(self, servers: list[NatsServer] | None = None) -> Iterator[Wire]:
+    def wire(self, servers: list[NatsServer] | None = None, **login: str) -> Iterator[Wire]:
         """A client that shares nothing with the code under test, past every proxy."""
-        with Wire((servers or [self.nats])[0].url) as client:
+        with Wire((servers or [self.nats])[0].url, **login) as client:
             yield client
 
     # Postgres

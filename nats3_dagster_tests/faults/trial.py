@@ -3,7 +3,7 @@
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ ARCHIVE = "events"
 # The error of a fault point.
 INJECTED = "InjectedFault"
 # What a replay answers that is run again after its success.
-_DONE = "has succeeded"
+DONE = "has succeeded"
 
 
 class Trial:
@@ -41,6 +41,7 @@ class Trial:
         self.cluster = servers.cluster if cluster else []
         # Alive in the cluster; the trial's own client asks there.
         self.alive: list[NatsServer] = list(self.cluster)
+        self._login: dict[str, str] = {}
         self._store = store or self.random.choice(("file", "file", "file", "s3"))
         self._stack = ExitStack()
         self.replay_id = ""
@@ -122,14 +123,14 @@ class Trial:
         """From now on the clock of new processes is off by these hours, by the next of them every so often."""
         self.environment[CLOCK] = f"{every_s}:{hours}" if hours else ""
 
-    def use_nats(self, server: NatsServer) -> None:
-        """The streams are on this server."""
-        self.alive, self.window = [server], 50
+    def use_nats(self, server: NatsServer, **login: str) -> None:
+        """The streams are on this server. `login`: of the trial's own client, as CONNECT names it."""
+        self.alive, self.window, self._login = [server], 50, login
         self.environment["NATS3_NATS_URL"] = server.url
 
     @contextmanager
     def wire(self) -> Iterator[Wire]:
-        with self.servers.wire(self.alive) as wire:
+        with self.servers.wire(self.alive, **self._login) as wire:
             yield wire
 
     def fetch(self, bucket: str, key: str) -> bytes:
@@ -301,13 +302,21 @@ class Trial:
         with self.servers.admin(database=self.database) as connection:
             self.blame(judge.judge_seals(connection, ARCHIVE, self.fetch))
 
-    def judge_target(self, replay_id: str, *, ordered: bool = True, **more: Any) -> None:
-        """After a replay that succeeded: all that the archive has is in the target."""
-        there = self.archived().messages
-        expected = [(key, message) for key, message in self.truth.messages.items() if key in there]
+    def judge_target(
+        self, replay_id: str, *, ordered: bool = True, kept: Collection[Key] | None = None, **more: Any
+    ) -> None:
+        """After a replay that succeeded: all that the archive has is in the target; of a target that removes messages,
+        what it has `kept`."""
+        keys = set(self.archived_keys() if kept is None else kept)
+        expected = [(key, message) for key, message in self.truth.messages.items() if key in keys]
         stored = self.stored()
         rename = lambda subject: self.back + subject.removeprefix(self.prefix)  # noqa: E731
         self.blame(judge.judge_target(stored, replay_id, expected, ordered=ordered, **{"subject": rename, **more}))
+
+    def archived_keys(self) -> list[Key]:
+        """Of all messages that the archive has, in the order of the stream."""
+        there = self.archived().messages
+        return [key for key in self.truth.messages if key in there]
 
     def stored(self) -> list[Message]:
         """What the target has. Bytes of a subject that are not UTF-8 are lone surrogates."""
@@ -347,8 +356,8 @@ class Trial:
         return ReplaySpec(ARCHIVE, f"{self.back}.>", **{"selection": selection, **spec})
 
     def finish_replay(self, replay_id: str, *, refusals: Sequence[str] = (), **more: Any) -> bool:
-        done = self.finish(jobs.replay, replay_id, refusals=(*refusals, _DONE))
-        if done or _DONE in self.log[-1]:
+        done = self.finish(jobs.replay, replay_id, refusals=(*refusals, DONE))
+        if done or DONE in self.log[-1]:
             self.judge_target(replay_id, **more)
         return done
 

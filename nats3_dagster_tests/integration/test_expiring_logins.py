@@ -11,6 +11,7 @@ import pytest
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
@@ -123,6 +124,27 @@ def test_one_that_is_renewed_too_late_is_waited_for(server: NatsServer, operator
     threading.Timer(1.0, file.write_text, [operator.creds()]).start()
     with Link(NatsOptions(servers=(server.url,), creds=str(file))) as link:
         assert stream_names(link) == []
+
+
+@pytest.mark.parametrize("is_server_up", [True, False])
+def test_a_link_that_is_not_made_again_tells_what_ended_it(
+    server: NatsServer, operator: Operator, tmp_path: Path, is_server_up: bool
+) -> None:
+    """The login, or the server, also where the login has expired since."""
+    file = tmp_path / "user.creds"
+    file.write_text(operator.creds(LIVES_S))
+    file.chmod(0o600)
+    expired = time.time() + LIVES_S
+    with Link(NatsOptions(servers=(server.url,), creds=str(file)), reconnect=False) as link:
+        if not is_server_up:
+            server.kill()
+        while not link.is_closed or time.time() < expired:
+            time.sleep(0.02)
+        for ask in (stream_names, lambda link: link.call(Connection.flush)):
+            with pytest.raises(SourceError) as error:
+                ask(link)
+            assert ("refused the login: it has expired" in error.value.what) == is_server_up
+            assert ("renew" in str(error.value.hint)) == is_server_up
 
 
 def test_a_replay_goes_on(work: Workspace, lasting: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

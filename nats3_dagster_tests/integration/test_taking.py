@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.archive.source.condition import condition
 from nats3_dagster.archive.source.loss import time_to_loss
 from nats3_dagster.archive.take import driver
-from nats3_dagster.archive.take.claimed import assigned_hours
+from nats3_dagster.archive.take.claimed import Receipt, assigned_hours
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.jetstream.client import Connection
@@ -32,6 +34,7 @@ from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay.planning.plan import plan
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.faults.killable_taking import STEPS
 from nats3_dagster_tests.support.taking import (
     INTEREST,
@@ -42,6 +45,7 @@ from nats3_dagster_tests.support.taking import (
     left,
     make,
     numbers,
+    perform,
     queue,
     run,
 )
@@ -426,3 +430,47 @@ def test_a_stream_that_begins_to_remove_what_was_acknowledged_is_not_read_on(
     wire.api("STREAM.UPDATE.JOBS", **{**config, "retention": "interest"})
     with pytest.raises(OperatorError, match="has interest retention: its consumers decide how long"):
         accept_source(workspace, archive)
+
+
+@pytest.mark.parametrize(("step", "raised"), [("take.before_commit", KeyError), ("take.acknowledged", None)])
+def test_messages_that_cannot_be_given_back_hide_no_error_and_fail_no_round(
+    settings: Settings,
+    nats_factory: NatsFactory,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    step: str,
+    raised: type[Exception] | None,
+) -> None:
+    """The server is away when they are given back: they come again in any case."""
+    server = nats_factory()
+    monkeypatch.setenv("NATS3_NATS_URL", server.url)
+
+    def reached(name: str) -> None:
+        if name == step:
+            server.kill()
+            if raised:
+                raise raised(step)
+
+    with Workspace(Settings.load()) as work:
+        with Wire(server.url) as wire:
+            queue(wire)
+            durable(wire, "d")
+            archive = make(work, bucket, durable="d")
+            wire.publish(numbers(1, 50))
+        planned = driver.plan(work, archive, driver.begin(work, archive))
+        outcomes, _ = perform(planned.job)
+        parts = [
+            replace(part, replies=part.replies[1:], late=part.replies[:1]) if isinstance(part, Receipt) else part
+            for part in outcomes
+        ]
+        with monkeypatch.context() as patched:
+            patched.setattr(driver, "fault_point", reached)
+            with pytest.raises(raised) if raised else nullcontext():
+                driver.commit(work, planned, parts)
+        assert "come again after the consumer's ack_wait" in caplog.text
+        server.start()
+        run(work, archive)
+        assert [n for n, _ in content(work, archive)] == list(range(1, 51))
+        with Wire(server.url) as wire:
+            assert wire.state("JOBS")["messages"] == 0

@@ -218,15 +218,29 @@ def commit(
         elif len(replies):
             workspace.catalog.durables.keep(planned.archive, deliveries)
     except BaseException:
-        give_back(nats, pa.concat_arrays([replies, late]))
+        _give_back(workspace, planned.archive, pa.concat_arrays([replies, late]))
         raise
     fault_point("take.committed")
     acknowledge(nats, replies)
     fault_point("take.acknowledged")
-    give_back(nats, late)
+    _give_back(workspace, planned.archive, late)
     return Round(
         chunks, gaps, sum(r.known for r in receipts), any(r.full for r in receipts), sum(r.elsewhere for r in receipts)
     )
+
+
+def _give_back(workspace: Workspace, archive: Archive, replies: pa.Array) -> None:
+    """Let the server deliver these messages again at once. A failure is logged alone: the messages come again in any
+    case, and neither hides the error before it nor fails a round that is committed."""
+    try:
+        give_back(workspace.settings.nats, replies)
+    except Nats3Error as error:
+        log.warning(
+            "%s: %d messages come again after the consumer's ack_wait, and not at once: %s",
+            archive.name,
+            len(replies),
+            error,
+        )
 
 
 def finish(
