@@ -69,9 +69,9 @@ def login(trial: Trial) -> Iterator[Login]:
 
 def outlive(
     trial: Trial, creds: Login, kind: str, steps: Mapping[str, int], work: Callable[..., Any], *arguments: Any
-) -> None:
+) -> bool:
     """The work is held until the login that it began with has ended, and goes on. Then a login without an end is
-    given."""
+    given. True if the work ended well: work that needs no connection any more may, and has to have done all."""
     manner, step = trial.random.choice(("in time", "late", "not")), trial.random.choice(list(steps))
     point, passes = f"{kind}.{step}", trial.random.randint(1, steps[step])
     creds.renew()
@@ -89,6 +89,7 @@ def outlive(
     trial.expect(ended.ok or _NAMED in ended.text, "unclear", f"ended by its login, renewed {manner}: {ended}")
     trial.expect(ended.ok or manner != "in time", "stuck", f"its login was renewed in time: {ended}")
     creds.last()
+    return ended.ok
 
 
 @fault(
@@ -97,7 +98,8 @@ def outlive(
 def capture(trial: Trial) -> None:
     with login(trial) as creds:
         trial.make_stream(trial.random.randint(300, 900))
-        outlive(trial, creds, "capture", _CAPTURE, jobs.capture, ARCHIVE)
+        if outlive(trial, creds, "capture", _CAPTURE, jobs.capture, ARCHIVE):
+            trial.judge_archive()
         trial.publish(50)
         trial.finish_capture()
 
@@ -109,7 +111,8 @@ def replay(trial: Trial) -> None:
         trial.finish_capture()
         trial.make_target(**target_config(trial))
         begun = trial.begin_replay()
-        outlive(trial, creds, "replay", _REPLAY, jobs.replay, begun)
+        if outlive(trial, creds, "replay", _REPLAY, jobs.replay, begun):
+            trial.judge_target(begun)
         trial.finish_replay(begun)
 
 
@@ -118,6 +121,7 @@ def taking(trial: Trial) -> None:
     with login(trial) as creds:
         work = taking_faults.make(trial)
         work.publish(trial.random.randint(100, 400))
-        outlive(trial, creds, "take", _TAKE, taking_jobs.take, ARCHIVE)
+        if outlive(trial, creds, "take", _TAKE, taking_jobs.take, ARCHIVE):
+            work.judge(exact=False)
         work.publish(trial.random.randint(1, 100))
         work.finish(exact=False)

@@ -89,7 +89,11 @@ class Taking:
     def finish(self, *, exact: bool, adopt: bool = False) -> None:
         """Take the rest, and judge."""
         if self.trial.finish(taking_jobs.take, ARCHIVE, adopt):
-            self.trial.blame(judge_taking(self.trial.archived(), self.sent, set(self.wanted), self.gone, exact=exact))
+            self.judge(exact=exact)
+
+    def judge(self, *, exact: bool) -> None:
+        """After a taking that succeeded."""
+        self.trial.blame(judge_taking(self.trial.archived(), self.sent, set(self.wanted), self.gone, exact=exact))
 
 
 def make(trial: Trial, retentions: tuple[str, ...] = ("workqueue", "interest", "limits")) -> Taking:
