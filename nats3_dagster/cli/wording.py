@@ -20,7 +20,7 @@ WORDS = {code: code.with_command(": ") for code in Next} | {
     "gone for good, or this is a copy of that store: nats3 store claim {archive}",
     Next.CONSUMER_TAKEN: "If no archive uses it, delete it: nats consumer rm {stream} {consumer}; or choose another "
     "name for the archive",
-    Next.CREATE_BUCKET: "Create it, or add --create-bucket",
+    Next.CREATE_BUCKET: "Create it, or have it created: --create-bucket, in a file create_bucket: true",
     Next.CREATE_BUCKET_AGAIN: "Create it again. The chunks in it are lost: nats3 chunk verify names them",
     Next.CREATE_BUCKET_STREAM: "Make it like the archived bucket: --like-source. Or create it with a client first",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so: --create-stream",

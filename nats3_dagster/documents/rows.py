@@ -8,12 +8,15 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+from nats3_dagster.exports.decoding.json_text import value_or_text
+
 _PRINTABLE = {*range(0x20, 0x7F)} - {0x5C}
 
 
 def documents(columns: Sequence[str], types: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """An object for each row. Bytes are in base64, times in RFC 3339, JSON is what it says, decimals are text, which
-    keeps their digits. Columns with the same name get a number after it from the second one on."""
+    """An object for each row. Bytes are in base64, times in RFC 3339, decimals are text, which keeps their digits. JSON
+    is what it says, or its text where readers of JSON would not agree on it: one message may not end the rows of
+    others. Columns with the same name get a number after it from the second one on."""
     names = unique(columns)
     for row in rows:
         yield {name: _parsed(value, kind) for name, kind, value in zip(names, types, row, strict=True)}
@@ -72,7 +75,7 @@ def plain(value: Any) -> Any:
 
 
 def _parsed(value: Any, kind: str) -> Any:
-    return json.loads(value) if kind == "JSON" and isinstance(value, str) else plain(value)
+    return value_or_text(value) if kind == "JSON" and isinstance(value, str) else plain(value)
 
 
 def _moment(moment: datetime) -> str:

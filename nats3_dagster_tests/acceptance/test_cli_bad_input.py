@@ -60,7 +60,10 @@ NO_ARCHIVE = [
     ({"--stream": "E.V"}, "2 Error: 'E.V' is not a stream name. It may not hold white space or any of . * > / \\"),
     (
         {"--bucket": "no-such-one"},
-        "2 Error: The bucket 'no-such-one' does not exist in {s3}. Create it, or add --create-bucket",
+        (
+            "2 Error: The bucket 'no-such-one' does not exist in {s3}. Create it, or have it created: "
+            "--create-bucket, in a file create_bucket: true"
+        ),
     ),
     ({"--bucket": "x"}, "2 Error: 'x' is not a bucket name. Use 3 to 63 letters, digits, dots and hyphens"),
     ({"--subject": "orders.>"}, "2 Error: Stream EV has no subject that 'orders.>' takes. It captures ev.>"),

@@ -21,6 +21,28 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
 def json_decode(*, exact: bool) -> Callable[[Message], dict[Any, Any]]:
     """The fields of a JSON object. `exact`: numbers with a fraction as decimals, by the digits of the payload."""
+    read = _reader(exact=exact)
+
+    def decode(message: Message) -> dict[Any, Any]:
+        value = read(message.data.decode())
+        if not isinstance(value, dict):
+            raise Undecodable(f"The JSON is no object: {type(value).__name__}")
+        return value
+
+    return decode
+
+
+def value_or_text(text: str) -> Any:
+    """The JSON value that the text states, or the text where readers of JSON would not agree on it."""
+    try:
+        return _read(text)
+    except (Undecodable, ValueError, RecursionError):
+        return text
+
+
+def _reader(*, exact: bool) -> Callable[[str], Any]:
+    """A function that gives the value of a JSON text. It raises Undecodable; RecursionError at some thousand levels;
+    and ValueError for an integer of more digits than Python reads."""
     decoder: Any = json.JSONDecoder(parse_float=_decimal if exact else _float, parse_constant=_no_constant)
     long_decoder: Any = json.JSONDecoder(
         parse_float=_decimal if exact else _float, parse_int=_whole, parse_constant=_no_constant
@@ -28,8 +50,8 @@ def json_decode(*, exact: bool) -> Callable[[Message], dict[Any, Any]]:
     # What `decode` calls between two regular expressions for the white space, which take as long as a small object.
     scan, scan_long = decoder.scan_once, long_decoder.scan_once
 
-    def decode(message: Message) -> dict[Any, Any]:
-        text = message.data.decode().strip(_WHITE)
+    def read(text: str) -> Any:
+        text = text.strip(_WHITE)
         try:
             value, end = (scan if len(text) < SAFE_DIGITS else scan_long)(text, 0)
         except StopIteration as stop:
@@ -38,15 +60,13 @@ def json_decode(*, exact: bool) -> Callable[[Message], dict[Any, Any]]:
             raise _malformed(error) from None
         if end != len(text):
             raise _malformed(json.JSONDecodeError("Extra data", text, end))
-        if not isinstance(value, dict):
-            raise Undecodable(f"The JSON is no object: {type(value).__name__}")
         if "\\u" in text:
             _check_surrogates(text)
         if len(text) > 2 * MAX_DEPTH and text.count("{") + text.count("[") > MAX_DEPTH:
             _check_depth(text)
         return value
 
-    return decode
+    return read
 
 
 def _malformed(error: json.JSONDecodeError) -> Undecodable:
@@ -99,3 +119,6 @@ def _check_depth(text: str) -> None:
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
         if depth > MAX_DEPTH:
             raise Undecodable(TOO_DEEP)
+
+
+_read = _reader(exact=False)
