@@ -355,6 +355,8 @@ class Connection(Client):
     async def _connect_to_server(self, s: Srv) -> None:
         self._address = f"{s.uri.hostname}:{s.uri.port or _PORTS.get(s.uri.scheme, 4222)}"
         self._asked_login = False
+        # nats-py leaves the socket of an attempt open that the server refused.
+        await self.give_up()
         self._transport = WebSocket() if s.uri.scheme in SCHEMES else WideTransport()
         try:
             await super()._connect_to_server(s)

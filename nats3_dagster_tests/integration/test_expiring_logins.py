@@ -17,6 +17,7 @@ from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import stream_names, stream_state
 from nats3_dagster.jetstream.take import acknowledge as acknowledging
+from nats3_dagster.jetstream.take import turns
 from nats3_dagster.model import Pace, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay.messages import republish
 from nats3_dagster.settings import Settings
@@ -183,6 +184,18 @@ def test_a_claim_goes_on(work: Workspace, lasting: Wire, bucket: str) -> None:
     assert sum(chunk.messages for chunk in result.chunks) == 400
     assert sorted(int(data) for _, data in taking.content(work, archive)) == list(range(400))
     assert lasting.state("JOBS")["messages"] == 0
+
+
+def test_a_task_without_a_turn_says_that_its_login_ended(
+    server: NatsServer, operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "user.creds"
+    file.write_text(operator.creds(LIVES_S))
+    file.chmod(0o600)
+    monkeypatch.setattr(turns, "SILENCE_S", LIVES_S + 3)
+    turn = turns.Turn(NatsOptions(servers=(server.url,), creds=str(file)), turns.new_subject(), 0)
+    with pytest.raises(SourceError, match="refused the login: it has expired"):
+        turn.__enter__()
 
 
 def test_acknowledgements_go_on(options: NatsOptions, lasting: Wire, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,4 +146,4 @@ class Turn:
                 return answer["answer"], answer["state"]
             except Error:
                 await asyncio.sleep(0.5)
-        raise SourceError("The driver gives no turns to pull", "Run it again: it is safe")
+        raise client.login_error or SourceError("The driver gives no turns to pull", "Run it again: it is safe")
