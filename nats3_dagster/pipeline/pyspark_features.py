@@ -5,7 +5,6 @@ by the number of its version; the number is for texts.
 """
 
 import inspect
-import logging
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from nats3_dagster.errors import OperatorError
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +29,9 @@ class Feature:
     is_there: bool
 
 
-# PySpark hands the filters on a frame to the source.
-FILTERS = Feature("pushFilters", "4.1", hasattr(datasource, "Filter"))
 # PySpark tells a stream's reader where a batch begins, how large it may be, and that a query ends with what is there.
 READ_LIMITS = Feature("maxMessagesPerTrigger", "4.2", find_spec("pyspark.sql.streaming.datasource") is not None)
-FEATURES = (FILTERS, READ_LIMITS)
+FEATURES = (READ_LIMITS,)
 
 if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
     StreamArrowWriter = datasource.DataSourceStreamArrowWriter
@@ -57,15 +52,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def require(feature: Feature, source: str) -> None:
     """Raises OperatorError where PySpark does not have the feature."""
     if not feature.is_there:
-        raise OperatorError(_needed(feature, source), "Leave it out, or use a newer PySpark", field=feature.option)
-
-
-def warn_without(feature: Feature, source: str, consequence: str) -> bool:
-    """True if PySpark has the feature. Where it does not, the log says what happens instead."""
-    if not feature.is_there:
-        log.warning("%s: %s", _needed(feature, source), consequence)
-    return feature.is_there
-
-
-def _needed(feature: Feature, source: str) -> str:
-    return f"The option {feature.option} of {source} needs PySpark {feature.since}, and this is {pyspark.__version__}"
+        needed = f"The option {feature.option} of {source} needs PySpark {feature.since}"
+        raise OperatorError(
+            f"{needed}, and this is {pyspark.__version__}", "Leave it out, or use a newer PySpark", field=feature.option
+        )

@@ -5,7 +5,6 @@ What they ask of a page: a session is `spark`, NATS is at nats://127.0.0.1:4222,
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,19 @@ from pyspark.sql import SparkSession
 
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import parse_time
-from nats3_dagster.pipeline.pyspark_features import FILTERS, READ_LIMITS
+from nats3_dagster.pipeline.pyspark_features import READ_LIMITS
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.replays import archived
 from nats3_dagster_tests.support.wire import Wire
 
 DOCS = Path(__file__).parents[2] / "docs"
-PUSH = "spark.sql.python.filterPushdown.enabled"
 
 
 @pytest.fixture
-def session(spark_with_settings: SparkSession) -> Iterator[SparkSession]:
+def session(spark_with_settings: SparkSession) -> SparkSession:
     """A session whose planners and tasks have the test's settings."""
-    yield spark_with_settings
-    spark_with_settings.conf.unset(PUSH)
+    return spark_with_settings
 
 
 def examples(page: str) -> list[str]:
@@ -43,22 +40,17 @@ def run(block: str, settings: Settings, folder: Path, **names: Any) -> dict[str,
     return names
 
 
-@pytest.mark.needs_nats("2.10")  # first_seq
 def test_the_examples_of_reading_and_streaming(
     session: SparkSession, settings: Settings, wire: Wire, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wire.create_stream("EV", "ev.>", first_seq=999_996)
+    wire.create_stream("EV", "ev.>")
     subjects = ("ev.orders.rome.1", "ev.returns.7", "ev.returns.7.late")
     wire.publish([(subjects[n % 3], b"", b"%d" % n) for n in range(9)])
-    registering, reading, pushing, streaming = examples("spark.md")
+    registering, reading, streaming = examples("spark.md")
     run(registering, settings, tmp_path, spark=session)
-    if FILTERS.is_there:
-        assert session.conf.get(PUSH) == "true"
     read = run(reading, settings, tmp_path, spark=session)
     assert sorted(row.subject for row in read["events"].collect()) == [subjects[0]] * 3 + [subjects[1]] * 3
     assert re.search(r"\|\s*ev\.returns\.7\|\s*3\|", capsys.readouterr().out)
-    one = run(pushing, settings, tmp_path, spark=session)["one"]
-    assert [row.seq for row in one.select("seq").collect()] == [1_000_001, 1_000_002, 1_000_003, 1_000_004]
     if not READ_LIMITS.is_there:  # as the page says
         streaming = re.sub(r"\n *\.option\(\"maxMessagesPerTrigger.*", "", streaming)
     query = run(streaming, settings, tmp_path, spark=session)["query"]

@@ -1,7 +1,6 @@
 """The Spark data source `nats3`, asked as PySpark asks it but without a JVM: its plans, and what its readers give."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from nats3_dagster.errors import Nats3Error, ObjectMissing, OperatorError, Unknown
 from nats3_dagster.hours import hour_of
-from nats3_dagster.pipeline.pyspark_features import FILTERS
 from nats3_dagster.pipeline.sources.archive_source import OPTIONS, Nats3DataSource
 from nats3_dagster.pipeline.sources.options import option_rows
 from nats3_dagster.workspace import Workspace
@@ -36,23 +34,21 @@ def source(**options: str) -> Nats3DataSource:
     return Nats3DataSource(ds.CaseInsensitiveDict({"archive": "events", **options}))
 
 
-def rows(*filters: Any, **options: str) -> list[dict[str, Any]]:
-    """What the executors give on for these options, after these filters were pushed."""
-    return [row for batch in batches(*filters, **options) for row in batch.to_pylist()]
+def rows(**options: str) -> list[dict[str, Any]]:
+    """What the executors give on for these options."""
+    return [row for batch in batches(**options) for row in batch.to_pylist()]
 
 
-def batches(*filters: Any, **options: str) -> Iterator[pa.RecordBatch]:
-    opened = source(pushFilters="true", **options)
+def batches(**options: str) -> Iterator[pa.RecordBatch]:
+    opened = source(**options)
     schema = opened.schema()
     reader: Any = opened.reader(schema)
-    if filters:
-        assert reader.pushFilters(list(filters)) == list(filters)
     for partition in reader.partitions():
         yield from reader.read(partition)
 
 
-def seqs(*filters: Any, **options: str) -> list[int]:
-    return [row["seq"] for row in rows(*filters, columns="seq", **options)]
+def seqs(**options: str) -> list[int]:
+    return [row["seq"] for row in rows(columns="seq", **options)]
 
 
 def test_it_gives_each_message_with_all_that_the_archive_has_of_it(events: Workspace) -> None:
@@ -91,41 +87,6 @@ def test_hours_and_columns_in_the_order_that_was_asked_for(events: Workspace) ->
     assert rows(hours="2020-01-01-00:00", failOnDataLoss="false") == []
 
 
-@pytest.mark.needs_spark("4.1")
-def test_filters_take_away_chunks_and_rows(events: Workspace) -> None:
-    cases: list[tuple[list[Any], Any, int]] = [
-        ([ds.GreaterThan(("seq",), 15)], range(16, 31), 2),
-        ([ds.GreaterThanOrEqual(("seq",), 5), ds.LessThan(("seq",), 8)], range(5, 8), 1),
-        ([ds.EqualTo(("seq",), 11)], [11], 1),
-        ([ds.In(("seq",), (3, 12))], range(3, 13), 2),
-        ([ds.EqualTo(("seq",), 99)], [], 0),
-        ([ds.GreaterThan(("seq",), 30), ds.LessThan(("seq",), 5)], [], 0),
-        ([ds.EqualTo(("subject",), "ev.1.0")], [11, 13, 15, 17, 19], 1),
-        ([ds.StringStartsWith(("subject",), "ev.2")], range(21, 31), 1),
-        ([ds.GreaterThan(("time",), datetime(2100, 1, 1, tzinfo=UTC))], [], 0),
-        ([ds.GreaterThan(("time_ns",), 5)], range(1, 31), 3),
-        ([ds.EqualTo(("hour",), "2020-01-01-00:00")], [], 0),
-        ([ds.GreaterThan(("hour",), "2020-01-01-00:00")], range(1, 31), 3),
-        ([ds.Not(ds.EqualTo(("seq",), 5)), ds.IsNotNull(("seq",)), ds.EqualTo(("data",), b"")], range(1, 31), 3),
-    ]
-    for filters, read, chunks in cases:
-        assert seqs(*filters) == list(read), filters
-        opened = source(pushFilters="true")
-        reader: Any = opened.reader(opened.schema())
-        reader.pushFilters(filters)
-        assert sum(len(group.chunks) for group in reader.partitions()) == chunks, filters
-
-
-@pytest.mark.needs_spark("4.1")
-def test_a_time_is_exact_to_the_nanosecond_of_each_message(events: Workspace) -> None:
-    read = rows()
-    moment = read[10]["time"]
-    before = [row["seq"] for row in read if row["time"] <= moment]
-    assert seqs(ds.LessThanOrEqual(("time",), moment)) == before
-    after = [row["seq"] for row in read if row["time"] > moment]
-    assert seqs(ds.GreaterThan(("time",), moment)) == after
-
-
 def test_small_chunks_share_a_partition_and_large_ones_do_not(events: Workspace) -> None:
     def sizes(**options: str) -> list[int]:
         opened = source(**options)
@@ -140,13 +101,8 @@ def test_what_is_not_captured_is_an_error_that_names_it(events: Workspace, wire:
     with pytest.raises(OperatorError, match="not in archive events: 31-34. Capture those hours .*failOnDataLoss"):
         seqs(sequences="25-34")
     assert seqs(sequences="25-34", failOnDataLoss="false") == list(range(25, 31))
-    # A read without an end ends with the archive, as a filter without an end does.
+    # A read without an end ends with the archive.
     assert seqs() == list(range(1, 31))
-    if not FILTERS.is_there:
-        return
-    assert seqs(ds.GreaterThan(("seq",), 28)) == [29, 30]
-    with pytest.raises(OperatorError, match="31-34"):
-        seqs(ds.LessThan(("seq",), 35))
 
 
 def test_a_loss_is_an_error_only_where_it_is_read(workspace: Workspace, wire: Wire, bucket: str) -> None:
@@ -159,12 +115,10 @@ def test_a_loss_is_an_error_only_where_it_is_read(workspace: Workspace, wire: Wi
     with pytest.raises(OperatorError, match="not in archive events: 11-15"):
         seqs()
     assert seqs(failOnDataLoss="false") == [*range(1, 11), *range(16, 21)]
-    if not FILTERS.is_there:
-        return
-    assert seqs(ds.LessThan(("seq",), 9)) == list(range(1, 9))
-    assert seqs(ds.GreaterThan(("seq",), 16)) == list(range(17, 21))
+    assert seqs(sequences="1-8") == list(range(1, 9))
+    assert seqs(sequences="17-20") == list(range(17, 21))
     with pytest.raises(OperatorError, match="13-15"):
-        seqs(ds.GreaterThan(("seq",), 12))
+        seqs(sequences="13-20")
 
 
 def test_an_object_that_goes_after_the_plan_is_an_error_with_the_next_step(
@@ -196,8 +150,7 @@ def test_subjects_that_are_not_utf_8(workspace: Workspace, wire: Wire, bucket: s
     wire.publish([(b"ev.\xff", b"", b"1"), (b"ev.a", b"", b"2")])
     archived(workspace, wire, "EV", bucket, "events")
     assert [(r["subject"], r["subject_bytes"]) for r in rows()] == [("ev.%FF", b"ev.\xff"), ("ev.a", None)]
-    if FILTERS.is_there:
-        assert seqs(ds.EqualTo(("subject",), "ev.%FF")) == [1]
+    assert seqs(subjects="ev.%FF") == [1]
 
 
 def test_what_is_wrong_is_an_error_before_anything_is_read(events: Workspace) -> None:

@@ -12,18 +12,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import datasource as ds
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, StreamChanged, UnknownStream
 from nats3_dagster.hours import parse_time
-from nats3_dagster.pipeline.pyspark_features import FILTERS, READ_LIMITS, arrow_schema
-from nats3_dagster.pipeline.sources import jetstream, options
+from nats3_dagster.pipeline.pyspark_features import READ_LIMITS, arrow_schema
+from nats3_dagster.pipeline.sources import jetstream
 from nats3_dagster.pipeline.sources.columns import Columns
 from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
-from nats3_dagster.pipeline.sources.jetstream_reader import FilteringReader
 from nats3_dagster_tests.support.wire import Wire
 
 Load = Callable[..., JetStreamDataSource]
@@ -49,12 +47,10 @@ def events(wire: Wire) -> Wire:
     return wire
 
 
-def rows(source: JetStreamDataSource, *filters: Any, schema: StructType | None = None) -> list[dict[str, Any]]:
+def rows(source: JetStreamDataSource, *, schema: StructType | None = None) -> list[dict[str, Any]]:
     """What all partitions of a batch give."""
     schema = schema or source.schema()
     reader = source.reader(schema)
-    if filters:
-        assert list(reader.pushFilters(list(filters))) == []
     return given(reader, reader.partitions(), schema)
 
 
@@ -70,8 +66,8 @@ def given(reader: Any, partitions: Any, schema: StructType) -> list[dict[str, An
     return pa.Table.from_batches(batches, arrow_schema(schema)).to_pylist()
 
 
-def seqs(source: JetStreamDataSource, *filters: Any) -> list[int]:
-    return [row["seq"] for row in rows(source, *filters)]
+def seqs(source: JetStreamDataSource) -> list[int]:
+    return [row["seq"] for row in rows(source)]
 
 
 def refused(work: Callable[[], Any], error: type[Nats3Error] = OperatorError) -> str:
@@ -145,22 +141,6 @@ def test_a_loaded_frame_stays_as_it_is(load: Load, events: Wire) -> None:
     events.publish([("ev.later", b"", b"x")])
     assert len(rows(source)) == len(rows(source, schema=schema)) == 100
     assert len(rows(load())) == 101
-
-
-@pytest.mark.needs_spark("4.1")
-def test_filters_narrow_what_is_read(load: Load, events: Wire) -> None:
-    assert type(load().reader(load().schema())).pushFilters is ds.DataSourceReader.pushFilters
-    source = load(pushFilters="true")
-    assert seqs(source, ds.GreaterThan(("seq",), 90), ds.EqualTo(("subject",), "ev.1")) == [91, 94, 97, 100]
-    assert seqs(source, ds.EqualTo(("subject",), "nothing")) == []
-    assert seqs(source, ds.GreaterThan(("seq",), 100)) == []
-    assert seqs(load(pushFilters="true", subjects="ev.0,ev.1"), ds.StringStartsWith(("subject",), "ev.")) == [
-        n for n in range(1, 101) if n % 3 < 2
-    ]
-    reader = load(pushFilters="true").reader(source.schema())
-    past = ds.LessThan(("time",), rows(load())[0]["time"].replace(year=2020))
-    assert list(reader.pushFilters([past])) == [past]
-    assert reader.partitions() == []
 
 
 def test_an_empty_stream(load: Load, wire: Wire) -> None:
@@ -437,24 +417,16 @@ def test_an_offset_has_a_message_that_the_stream_still_has(load: Load, events: W
 def older(monkeypatch: pytest.MonkeyPatch) -> None:
     """What PySpark 4.0 has."""
     monkeypatch.setattr(jetstream, "READ_LIMITS", replace(READ_LIMITS, is_there=False))
-    monkeypatch.setattr(options, "PUSH_DOWN", replace(FILTERS, is_there=False))
 
 
 @pytest.mark.usefixtures("older")
-def test_what_pyspark_does_not_have_is_said_where_it_is_asked_for(
-    load: Load, events: Wire, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_pyspark_does_not_have_is_said_where_it_is_asked_for(load: Load, events: Wire) -> None:
     what = refused(lambda: streaming(load(maxMessagesPerTrigger="40")))
     assert re.fullmatch(
         r"The option maxMessagesPerTrigger of jetstream needs PySpark 4\.2, and this is [\d.]+\. Leave it out, or use "
         r"a newer PySpark",
         what,
     )
-    with caplog.at_level(logging.WARNING):
-        assert seqs(load(pushFilters="true", startSeq="99")) == [99, 100]
-    assert "pushFilters of jetstream needs PySpark 4.1" in caplog.text
-    assert "all of the selection is read, and Spark filters afterwards" in caplog.text
-    assert not isinstance(load(pushFilters="true").reader(load().schema()), FilteringReader)
 
 
 @pytest.mark.usefixtures("older")

@@ -9,7 +9,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
-from nats3_dagster.pipeline.pyspark_features import FILTERS
 from nats3_dagster.pipeline.sources import register
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -36,7 +35,7 @@ def load(session: SparkSession, **options: str) -> DataFrame:
     return session.read.format("nats3").options(archive="events", **options).load()
 
 
-def test_it_reads_an_archive_with_and_without_push_down(session: SparkSession, s3_client: Any, bucket: str) -> None:
+def test_uses_of_one_frame_get_the_whole_selection(session: SparkSession, s3_client: Any, bucket: str) -> None:
     events = load(session, partitionBytes="1")
     assert events.rdd.getNumPartitions() == 2
     rows = events.orderBy("seq").collect()
@@ -53,18 +52,14 @@ def test_it_reads_an_archive_with_and_without_push_down(session: SparkSession, s
     assert events.where("seq > 15").count() == 5
     assert events.where(col("time") > lit("2100-01-01").cast("timestamp")).count() == 0
     assert events.where("seq = 3").union(events.where("seq = 13")).count() == 2
-    assert events.count() == 20
+    assert events.where("seq = 3").union(events).count() == 21
+    assert events.where("seq > 15").join(events, "seq").count() == 5
+    assert (events.count(), events.union(events).count()) == (20, 40)
 
-    # Frames of one query each.
-    if not FILTERS.is_there:
-        return
-    assert load(session, pushFilters="true").where("seq > 15").count() == 5
-    later = load(session, pushFilters="true").where(col("time") > lit("2100-01-01").cast("timestamp"))
-    assert later.count() == 0
-    # What the filters take away is not fetched.
+    # What options do not select is not fetched.
     last = max(o["Key"] for o in s3_client.list_objects_v2(Bucket=bucket)["Contents"])
     s3_client.delete_object(Bucket=bucket, Key=last)
-    assert load(session, pushFilters="true").where("subject = 'ev.0'").count() == 10
+    assert load(session, subjects="ev.0").count() == 10
     with pytest.raises(PySparkException, match="load the archive again"):
         load(session).where("subject = 'ev.0'").count()
 

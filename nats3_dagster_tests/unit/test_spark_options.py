@@ -2,15 +2,12 @@
 
 import inspect
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import datasource as ds
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import CLOCKS_S, SECOND_NS, parse_time
 from nats3_dagster.pipeline.sources.connection import nats_options
 from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
 from nats3_dagster.pipeline.sources.jetstream_options import (
@@ -18,7 +15,6 @@ from nats3_dagster.pipeline.sources.jetstream_options import (
     read_values,
 )
 from nats3_dagster.pipeline.sources.options import Option, option_rows, parse_options
-from nats3_dagster.pipeline.sources.pushdown import Narrowed
 from nats3_dagster_tests.support.spark_sources import ALL, CASES, Case
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -119,7 +115,11 @@ def test_a_malformed_value_is_an_error_that_names_the_option_and_says_what_to_wr
         ("read", {"numPartitions": "5", "messagesPerPartition": "3"}, "are both given"),
         ("read", {"startingOffsets": "earliest"}, "startingoffsets is not an option of spark.read"),
         ("readStream", {"endSeq": "4"}, "endseq is not an option of spark.readStream"),
-        ("readStream", {"pushFilters": "true"}, "pushfilters is not an option of spark.readStream"),
+        # Filters narrow no read: the options that select are named instead.
+        ("columns", {"pushFilters": "true"}, "pushfilters is not an .* There are .*subjects.*startSeq, endSeq"),
+        ("read", {"pushFilters": "true"}, "pushfilters is not an option of .* There are .*startTime, endTime"),
+        ("readStream", {"pushFilters": "true"}, "pushfilters is not an option of .* There are .*startingOffsets"),
+        ("nats3", {"pushFilters": "true"}, "pushfilters is not an .* There are .*hours, from, to, sequences, subjects"),
         ("writeStream", {"writeId": "a"}, "writeid is not an option of df.writeStream"),
         ("nats3", {"from": "-1h", "to": "-2h"}, "The options from and to of nats3: The selection's start is not"),
     ],
@@ -220,58 +220,3 @@ def test_secrets_come_from_files_and_variables(tmp_path: Path, monkeypatch: pyte
 def test_without_settings_and_options_nothing_says_where_nats_is() -> None:
     with pytest.raises(OperatorError, match="The address of NATS is not set"):
         login()
-
-
-# Filters
-
-
-def narrowed(*filters: Any, subjects: tuple[str, ...] = ()) -> tuple[Any, ...]:
-    """What filters leave: sequences, subjects, and what Spark must apply."""
-    left = Narrowed(subjects)
-    rest = left.take(filters)
-    return left.seqs, left.subjects, rest
-
-
-SEQ, SUBJECT, TIME = ("seq",), ("subject",), ("time",)
-MOST = Narrowed(()).seqs[1]
-
-
-@pytest.mark.needs_spark("4.1")
-def test_filters_on_sequences_are_applied_exactly() -> None:
-    assert narrowed(ds.GreaterThan(SEQ, 10), ds.LessThanOrEqual(SEQ, 20), ds.IsNotNull(SEQ)) == ((11, 20), (), [])
-    assert narrowed(ds.EqualTo(SEQ, 7)) == ((7, 7), (), [])
-    assert narrowed(ds.In(SEQ, (5, 6, 7))) == ((5, 7), (), [])
-    scattered = ds.In(SEQ, (5, 9))
-    assert narrowed(scattered) == ((5, 9), (), [scattered])
-    for other in (ds.Not(ds.EqualTo(SEQ, 7)), ds.GreaterThan(SEQ, 1.5), ds.EqualTo(("data",), b"x"), ds.IsNull(SEQ)):
-        assert narrowed(other) == ((1, MOST), (), [other])
-
-
-@pytest.mark.needs_spark("4.1")
-def test_filters_on_subjects() -> None:
-    assert narrowed(ds.EqualTo(SUBJECT, "a.b"))[1:] == (("a.b",), [])
-    assert narrowed(ds.EqualTo(SUBJECT, "a.b"), subjects=("a.*", "c.>"))[1:] == (("a.b",), [])
-    assert narrowed(ds.In(SUBJECT, ("a.b", "x.y")), subjects=("a.*",))[1:] == (("a.b",), [])
-    assert narrowed(ds.EqualTo(SUBJECT, "x.y"), subjects=("a.*",))[1:] == (None, [])
-    assert narrowed(ds.EqualTo(SUBJECT, "x.y"), ds.EqualTo(SUBJECT, "x.z"))[1:] == (None, [])
-    assert narrowed(ds.StringStartsWith(SUBJECT, "a.b."))[1:] == (("a.b.>",), [])
-    inexact = ds.StringStartsWith(SUBJECT, "a.b.c")
-    assert narrowed(inexact)[1:] == (("a.b.>",), [inexact])
-    assert narrowed(inexact, subjects=("a.b.*", "a.b.c.>"))[1:] == (("a.b.*", "a.b.c.>"), [inexact])
-    crossing = ds.StringStartsWith(SUBJECT, "a.b.")
-    assert narrowed(crossing, subjects=("*.b.c",))[1:] == (("*.b.c",), [crossing])
-    # A text that may stand for bytes that are not UTF-8, or that means something else in a filter.
-    for text in ("a.%FF", "a.*", ">", "", "a b"):
-        other = ds.EqualTo(SUBJECT, text)
-        assert narrowed(other)[1:] == ((), [other])
-
-
-@pytest.mark.needs_spark("4.1")
-def test_filters_on_times_narrow_by_what_clocks_may_differ_and_spark_applies_them() -> None:
-    noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    filters = [ds.GreaterThanOrEqual(TIME, noon), ds.LessThan(TIME, noon)]
-    left = Narrowed(())
-    assert left.take(filters) == filters
-    noon_ns, margin = parse_time("2026-11-21T12:00:00Z"), CLOCKS_S * SECOND_NS
-    assert left.times_ns[0] == noon_ns - margin
-    assert noon_ns + margin - 2000 <= left.times_ns[1] <= noon_ns + margin

@@ -1,7 +1,7 @@
 """Data sources of Spark: `format("jetstream")` and `format("nats3")`.
 
 PySpark finds them by the packages `pyspark_jetstream` and `pyspark_nats3` once nats3-dagster is installed. `register`
-is for sessions that do not look, and lets filters reach the sources.
+is for sessions that do not look.
 """
 
 from pyspark.errors import AnalysisException
@@ -9,13 +9,10 @@ from pyspark.sql import SparkSession
 
 
 def register(spark: SparkSession) -> None:
-    """Make both formats known to a session, and let Spark hand filters to sources that are written in Python."""
-    from nats3_dagster.pipeline.pyspark_features import FILTERS
+    """Make both formats known to a session."""
     from nats3_dagster.pipeline.sources.archive_source import Nats3DataSource
     from nats3_dagster.pipeline.sources.jetstream import JetStreamDataSource
 
-    if FILTERS.is_there:
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     for source in (JetStreamDataSource, Nats3DataSource):
         try:
             spark.dataSource.register(source)

@@ -5,7 +5,7 @@ Invariant: an executor asks the object store alone, and gives on nothing that is
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,8 @@ from nats3_dagster.objects import Bucket, StoreOptions
 from nats3_dagster.pipeline.pyspark_features import arrow_schema
 from nats3_dagster.pipeline.sources.archive_partitions import ChunkGroup, partitions_of
 from nats3_dagster.pipeline.sources.header_maps import as_maps
-from nats3_dagster.pipeline.sources.narrowing import Narrowing
 from nats3_dagster.settings import Settings
-from nats3_dagster.subjects import readable
 from nats3_dagster.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter
 
 # Columns of every message of a chunk alike. The others are the chunk's own.
 _OF_CHUNK = ("hour", "stream_created_ns")
@@ -54,7 +49,6 @@ class ArchiveReader(DataSourceReader):
         # It travels to the executors with this reader: see StoreOptions.
         self._store: StoreOptions = settings.store
         self._schema = arrow_schema(schema)
-        self._narrowing = Narrowing()
 
     def partitions(self) -> list[InputPartition]:
         """Asked on the driver. Raises OperatorError, CatalogError, SourceError."""
@@ -64,7 +58,6 @@ class ArchiveReader(DataSourceReader):
                     workspace,
                     self._read.archive,
                     self._read.selection,
-                    self._narrowing,
                     fail_on_data_loss=self._read.fail_on_data_loss,
                     partition_bytes=self._read.partition_bytes,
                 )
@@ -82,7 +75,7 @@ class ArchiveReader(DataSourceReader):
             return buckets.setdefault(name, Bucket(self._store, name))
 
         names = {"seq", *(name for name in self._schema.names if name not in _OF_CHUNK)}
-        by_subject = bool(self._read.selection.subjects or self._narrowing.subject_filters)
+        by_subject = bool(self._read.selection.subjects)
         if by_subject:
             names |= {"subject", "subject_bytes"}
         try:
@@ -100,9 +93,7 @@ class ArchiveReader(DataSourceReader):
 
     def _of_subjects(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         subjects, takes = exact_subjects(batch), self._read.selection.takes_subject
-        taken = np.array(
-            [takes(name) and self._narrowing.takes_subject(readable(name)) for name in subject_names(subjects)], bool
-        )
+        taken = np.array([takes(name) for name in subject_names(subjects)], bool)
         return batch.filter(pa.array(taken[subjects.indices.to_numpy()]))
 
     def _columns(self, batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
@@ -121,12 +112,3 @@ class ArchiveReader(DataSourceReader):
                 column = as_maps(column, field.type)
             columns.append(column if column.type == field.type else pc.cast(column, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-
-class FilteringArchiveReader(ArchiveReader):
-    """A reader that Spark's filters narrow. Only where that is asked for: see options.PUSH_FILTERS."""
-
-    def pushFilters(self, filters: "list[Filter]") -> "list[Filter]":
-        """All of them are given back: Spark applies them as well."""
-        self._narrowing = Narrowing.of(filters)
-        return filters

@@ -18,13 +18,12 @@ from pyspark.sql.types import (
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Selection
 from nats3_dagster.model.quantities import parse_size
-from nats3_dagster.pipeline.sources.archive_reader import ArchiveRead, ArchiveReader, FilteringArchiveReader
+from nats3_dagster.pipeline.sources.archive_reader import ArchiveRead, ArchiveReader
 from nats3_dagster.pipeline.sources.columns import ColumnTypes, check_names, check_schema
 from nats3_dagster.pipeline.sources.options import (
     FILTERS,
     FLAG,
     NAMES,
-    PUSH_FILTERS,
     TEXT,
     TIME,
     Kind,
@@ -32,7 +31,6 @@ from nats3_dagster.pipeline.sources.options import (
     choice,
     not_given,
     parse_options,
-    pushes_filters,
 )
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -69,7 +67,6 @@ OPTIONS = (
     Option("subjects", FILTERS, "all", "Subject filters, joined by commas: one of them must match."),
     Option("headers", choice("map", "binary"), "map", "Headers as a map, or the block as it was on the wire."),
     Option("columns", NAMES, "all", "The columns that are read, joined by commas; others are not fetched into Spark."),
-    PUSH_FILTERS,
     Option("failOnDataLoss", FLAG, "true", "Whether a read of lost or uncaptured sequences is an error."),
     Option("partitionBytes", SIZE, "64MiB", "Messages that a partition has; one chunk is never divided."),
 )
@@ -113,17 +110,14 @@ class Nats3DataSource(DataSource):
     | subjects | subject filters | all | Subject filters, joined by commas: one of them must match. |
     | headers | map or binary | map | Headers as a map, or the block as it was on the wire. |
     | columns | names | all | The columns that are read, joined by commas; others are not fetched into Spark. |
-    | pushFilters | true or false | false | Whether filters on the frame narrow the read; for a frame used once. |
     | failOnDataLoss | true or false | true | Whether a read of lost or uncaptured sequences is an error. |
     | partitionBytes | size | 64MiB | Messages that a partition has; one chunk is never divided. |
 
     Where the catalog, the store and NATS are, and how to log in there, is said by the driver's settings. The driver
     alone asks the catalog; the executors get the store's login with their tasks, and ask the store alone.
 
-    One `load()` reads one state of the archive: that of its first query. With pushFilters, of the columns seq, time,
-    time_ns, subject and hour, and in sessions with `spark.sql.python.filterPushdown.enabled`, load the archive again
-    for each query: PySpark plans the queries of one frame once, and what the filters of one leave is all that
-    another gets.
+    One `load()` reads one state of the archive: that of its first query. Options select what is read; filters on
+    the frame are applied by Spark, after all of the selection was read.
     """
 
     @classmethod
@@ -149,8 +143,7 @@ class Nats3DataSource(DataSource):
             values.get("failOnDataLoss", True),
             values.get("partitionBytes", PARTITION_BYTES),
         )
-        kind = FilteringArchiveReader if pushes_filters(SOURCE, values) else ArchiveReader
-        return kind(read, Settings.load(), schema)
+        return ArchiveReader(read, Settings.load(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Raises OperatorError: Spark asks when the query starts, and not before."""

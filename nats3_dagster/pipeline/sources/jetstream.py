@@ -21,10 +21,9 @@ from nats3_dagster.pipeline.sources.jetstream_options import (
     read_values,
     streaming_values,
 )
-from nats3_dagster.pipeline.sources.jetstream_reader import FilteringReader, JetStreamReader
+from nats3_dagster.pipeline.sources.jetstream_reader import JetStreamReader
 from nats3_dagster.pipeline.sources.jetstream_stream import JetStreamStreamReader
 from nats3_dagster.pipeline.sources.jetstream_writer import stream_writer, writer
-from nats3_dagster.pipeline.sources.options import pushes_filters
 from nats3_dagster.pipeline.sources.reading import Reading
 from nats3_dagster.pipeline.sources.snapshot import Snapshot, take_snapshot
 
@@ -57,7 +56,6 @@ class JetStreamDataSource(DataSource):
     | endSeq | sequence | the stream's last when it is loaded | The last sequence, included. |
     | startTime | time | none | Begin at the first message stored then or later; instead of startSeq. |
     | endTime | time | none | End before the first message stored then or later; instead of endSeq. |
-    | pushFilters | true or false | false | Whether filters on the frame narrow the read; for a frame used once. |
 
     `spark.readStream`:
 
@@ -134,8 +132,7 @@ class JetStreamDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         values = batch_values(self.options)
         snapshot = self._loaded_stream()
-        kind = FilteringReader if pushes_filters(SOURCE, values) else JetStreamReader
-        return kind(Reading.of(values, snapshot, schema), values, snapshot.state, self.loaded)
+        return JetStreamReader(Reading.of(values, snapshot, schema), values, snapshot.state, self.loaded)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         values = streaming_values(self.options)

@@ -25,7 +25,6 @@ from nats3_dagster.pipeline.sources.options import (
     FILTERS,
     FLAG,
     NAMES,
-    PUSH_FILTERS,
     SEQUENCE,
     STREAM,
     TIME,
@@ -72,7 +71,6 @@ BATCH = (
     Option("endSeq", SEQUENCE, "the stream's last when it is loaded", "The last sequence, included."),
     Option("startTime", TIME, "none", "Begin at the first message stored then or later; instead of startSeq."),
     Option("endTime", TIME, "none", "End before the first message stored then or later; instead of endSeq."),
-    PUSH_FILTERS,
 )
 # Of `spark.readStream` alone.
 STREAMING = (

@@ -1,26 +1,18 @@
 """The batch reader of a stream: Spark plans with it on the driver, and runs it in its workers."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.hours import LAST_NS, parse_time
+from nats3_dagster.hours import parse_time
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.model import SeqRange, StreamState, clipped
-from nats3_dagster.pipeline.sources.pushdown import Narrowed
 from nats3_dagster.pipeline.sources.reading import Reading
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter
 
 
 class JetStreamReader(DataSourceReader):
@@ -29,49 +21,21 @@ class JetStreamReader(DataSourceReader):
     def __init__(self, reading: Reading, values: Mapping[str, Any], state: StreamState, loaded: datetime) -> None:
         """Raises OperatorError, SourceError: see `batch_bounds`."""
         self._reading = reading
-        self._stream = state.name
         self._bounds = batch_bounds(reading, values, state, loaded)
-        self._narrowed = Narrowed(reading.subjects)
 
     def partitions(self) -> Sequence[InputPartition]:
-        if self._narrowed.subjects is None:
-            return []
-        first, last = self._bounds
-        first, last = max(first, self._narrowed.seqs[0]), min(last, self._narrowed.seqs[1])
-        return self._reading.cut(SeqRange(*self._within_times(first, last)))
+        return self._reading.cut(self._bounds)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._reading.batches(partition)
-
-    def _within_times(self, first: int, last: int) -> tuple[int, int]:
-        """The bounds cut to the sequences of the times that filters leave."""
-        start, end = self._narrowed.times_ns
-        if end < 0 or start > LAST_NS:
-            return first, first - 1
-        if start > 0 or end < LAST_NS:
-            with Link(self._reading.nats) as link:
-                if start > 0:
-                    first = max(first, first_seq_at(link, self._stream, start))
-                if end < LAST_NS:
-                    last = min(last, first_seq_at(link, self._stream, end) - 1)
-        return first, last
-
-
-class FilteringReader(JetStreamReader):
-    """Applies filters of Spark itself. Spark refuses it while spark.sql.python.filterPushdown.enabled is false."""
-
-    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":
-        rest = self._narrowed.take(filters)
-        if self._narrowed.subjects is not None:
-            self._reading = replace(self._reading, subjects=self._narrowed.subjects)
-        return rest
 
 
 def batch_bounds(reading: Reading, values: Mapping[str, Any], state: StreamState, loaded: datetime) -> SeqRange:
     """The sequences to read, an empty range (last below first) for none. `loaded`: what relative times count from.
 
     Raises OperatorError for a range that the stream has not got to, SourceError for one that it no longer has."""
-    held = SeqRange(state.first_seq, state.last_seq)
+    # A stream that never had a message says 0 for both.
+    held = SeqRange(max(1, state.first_seq), state.last_seq)
     first, last = values.get("startSeq", held.first), values.get("endSeq", held.last)
     if "startTime" in values or "endTime" in values:
         with Link(reading.nats) as link:

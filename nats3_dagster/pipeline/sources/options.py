@@ -10,8 +10,6 @@ from typing import Any
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model.stream import check_stream_name
-from nats3_dagster.pipeline.pyspark_features import FILTERS as PUSH_DOWN
-from nats3_dagster.pipeline.pyspark_features import warn_without
 from nats3_dagster.plausible import NAME, PATH, VARIABLE, Want, check, subject_fault
 from nats3_dagster.settings.names import nearest
 from nats3_dagster.subjects import check_filter
@@ -95,21 +93,6 @@ SEQUENCE = Kind("sequence", _number(1), "a stream sequence: a whole number from 
 TIME = Kind("time", _time, "a time, like 2026-11-21T07:00:00Z or -2h")
 FILTERS = Kind("subject filters", _filters, "subject filters, joined by commas", want=None)
 NAMES = Kind("names", _names, "names, joined by commas")
-
-
-# Spark plans a read once for each `load()`, and what the filters of one use of the frame left is then all that the
-# other uses get. So filters reach a source only where they are asked for.
-PUSH_FILTERS = Option(
-    "pushFilters", FLAG, "false", "Whether filters on the frame narrow the read; for a frame used once."
-)
-
-
-def pushes_filters(source: str, values: Mapping[str, Any]) -> bool:
-    """True if filters narrow the read. Where PySpark hands over none, the log says so: the answer is right all the
-    same."""
-    return bool(values.get(PUSH_FILTERS.name)) and warn_without(
-        PUSH_DOWN, source, "all of the selection is read, and Spark filters afterwards"
-    )
 
 
 def choice(*words: str) -> Kind:
