@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from nats3_dagster.archive.keep import retention
+from nats3_dagster.archive.keep.erasure import erase
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import sweepable
-from nats3_dagster.errors import CatalogError, TargetError
+from nats3_dagster.errors import CatalogError, Conflict, TargetError
 from nats3_dagster.model import Archive, ReplaySpec, Selection, SeqRange
 from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt, control
@@ -86,12 +87,20 @@ def test_a_sweep_leaves_what_a_running_replay_reads(workspace: Workspace, logs: 
     assert sweepable(workspace).objects == 7
 
 
-def test_an_expiry_leaves_what_a_replay_is_to_publish(workspace: Workspace, logs: Archive, wire: Wire) -> None:
+def test_an_expiry_and_an_erasure_leave_what_a_replay_is_to_publish(
+    workspace: Workspace, logs: Archive, wire: Wire
+) -> None:
     small(workspace, logs)
     replay, _ = begin(workspace, SPEC)
     compact(workspace, logs)
     change(workspace, "logs", {"keep_s": 3600})
     assert retention.expire(workspace, "logs").chunks == 0
+    (merged,) = live(workspace, logs)
+    refused = pytest.raises(Conflict, match=f"Replay {replay.id} still has to publish messages of chunk {merged.id}")
+    with refused:
+        erase(workspace, logs, {merged.meta.incarnation: [SeqRange(3, 3)]}, reason="asked", chosen_by=())
+    with refused:  # begun after the erasure was decided
+        workspace.catalog.erasures.swap(logs, merged, [], [], begun=workspace.catalog.now())
     assert driven(workspace, replay.id).state == "succeeded"
     assert arrived(wire) == list(range(1, 31))
     assert retention.expire(workspace, "logs").chunks == 1

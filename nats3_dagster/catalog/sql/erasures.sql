@@ -74,24 +74,18 @@ where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created
 order by lower(c.seqs), h.id limit 1;
 
 -- name: replay_on_erasure(archive, stream, created_ns, ranges)
--- A replay that runs, or is about to, and still has to publish a chunk with messages of these sequences, with the chunk.
-select r.id::text as replay, c.id as chunk
+-- A replay that still has to publish a chunk with messages of these sequences, with the chunk.
+select p.replay, c.id as chunk
 from nats3.chunk c join nats3.incarnation i on i.id = c.incarnation_id
-join nats3.replay_chunk p on p.state = 'pending'
-  and p.chunk_id in (select c.id union all select m.chunk_id from nats3.merged_chunk m where m.into_id = c.id)
-join nats3.replay r on r.id = p.replay_id
+cross join lateral (select nats3.replay_of(c.id) as replay) p
 where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns and c.deleted_at is null
   and c.seqs && range_merge(:ranges::int8multirange) and c.seqs && :ranges::int8multirange
-  and nats3.may_have_any(c.seqs, c.deleted, :ranges::int8multirange)
-  and r.state in ('planned', 'running') and r.deleted_at is null and not nats3.is_lost(r)
+  and nats3.may_have_any(c.seqs, c.deleted, :ranges::int8multirange) and p.replay is not null
 limit 1;
 
 -- name: replay_of_chunk(chunk)
--- A replay that runs, or is about to, and still has to publish messages of the chunk.
-select r.id::text from nats3.replay_chunk p join nats3.replay r on r.id = p.replay_id
-where p.chunk_id in (select :chunk::bigint union all select m.chunk_id from nats3.merged_chunk m where m.into_id = :chunk::bigint)
-  and p.state = 'pending' and r.state in ('planned', 'running') and r.deleted_at is null and not nats3.is_lost(r)
-limit 1;
+-- A replay that still has to publish messages of the chunk.
+select r from nats3.replay_of(:chunk::bigint) r where r is not null;
 
 -- name: unfinished_erasures()
 -- The archives that have an erasure which is not finished.

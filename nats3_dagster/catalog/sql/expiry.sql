@@ -23,11 +23,7 @@ free as (
         from nats3.chunk c
         where c.archive_id = :archive and c.hour = h.hour and c.deleted_at is null
           and not nats3.is_held(c.archive_id, c.hour, c.seqs)
-          and not exists (
-              select from nats3.replay_chunk p join nats3.replay r on r.id = p.replay_id
-              where p.chunk_id in (select c.id union all select m.chunk_id from nats3.merged_chunk m where m.into_id = c.id)
-                and p.state = 'pending' and r.state in ('planned', 'running') and r.deleted_at is null
-                and not nats3.is_lost(r))
+          and nats3.replay_of(c.id) is null
     ) o
     where o.ids is not null
     order by h.hour

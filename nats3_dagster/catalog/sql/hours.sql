@@ -18,19 +18,26 @@ order by h.hour, i.created_ns;
 select hour, max(revision) as revision from nats3.hour where archive_id = :archive group by hour order by hour;
 
 -- name: hours_around(archive, stream, created_ns, first, last)
--- The last hour with chunks before these sequences, and the first one after them; null where there is none.
-select (select max(h.hour) from nats3.hour h
-        where h.archive_id = :archive and h.incarnation_id = i.id and h.last_seq < :first) as before,
-       (select min(h.hour) from nats3.hour h
-        where h.archive_id = :archive and h.incarnation_id = i.id and h.first_seq > :last) as after
+-- The last hour with chunks before these sequences, and the first one after them; null where there is none. Hours do not
+-- ascend with sequences where a clock stepped, so each is a search of the nearest.
+select (select h.hour from nats3.hour h
+        where h.archive_id = :archive::bigint and h.incarnation_id = i.id and h.last_seq < :first::bigint
+        order by nats3.distance(nats3.hour_number(h.hour)::bigint, 2147483647) limit 1) as before,
+       (select h.hour from nats3.hour h
+        where h.archive_id = :archive::bigint and h.incarnation_id = i.id and h.first_seq > :last::bigint
+        order by nats3.distance(nats3.hour_number(h.hour)::bigint, -2147483648) limit 1) as after
 from nats3.incarnation i where i.stream = :stream and i.created_ns = :created_ns;
 
 -- name: seqs_beside(archive, stream, created_ns, first_hour, last_hour)
 -- The highest sequence of the hours before these, and the lowest one of the hours after them; null where there is none.
-select (select max(h.last_seq) from nats3.hour h
-        where h.archive_id = :archive and h.incarnation_id = i.id and h.hour < :first_hour) as before,
-       (select min(h.first_seq) from nats3.hour h
-        where h.archive_id = :archive and h.incarnation_id = i.id and h.hour > :last_hour) as after
+select (select h.last_seq from nats3.hour h
+        where h.archive_id = :archive::bigint and h.incarnation_id = i.id
+          and nats3.hour_number(h.hour)::bigint < nats3.hour_number(:first_hour)::bigint
+        order by nats3.distance(h.last_seq, 9223372036854775807) limit 1) as before,
+       (select h.first_seq from nats3.hour h
+        where h.archive_id = :archive::bigint and h.incarnation_id = i.id
+          and nats3.hour_number(h.hour)::bigint > nats3.hour_number(:last_hour)::bigint
+        order by nats3.distance(h.first_seq, 0) limit 1) as after
 from nats3.incarnation i where i.stream = :stream and i.created_ns = :created_ns;
 
 -- name: hours_sealed(archive, first_hour, last_hour)
