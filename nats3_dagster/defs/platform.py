@@ -129,7 +129,7 @@ class Platform:
         for shared in (self.everywhere, *self.archives.values()):
             by_kind = [getattr(shared.assets, kind) for kind in AssetsByKind.model_fields] if shared.assets else []
             for settings in [shared, *filter(None, by_kind)]:
-                check_owners(settings.owners or (), "owners")
+                _check_owners(settings.owners or ())
                 if isinstance(freshness := getattr(settings, "freshness_policy", None), FreshnessSettings):
                     freshness.policy()
                 if settings.group_name is not None and not re.fullmatch(GROUP, settings.group_name):
@@ -206,8 +206,8 @@ def _of_catalog(stored: ArchiveSpec) -> PlatformSettings:
     )
 
 
-def check_owners(owners: Iterable[str], where: str) -> None:
-    """Raises OperatorError for one that Dagster would refuse; `where` it was given is in the message."""
+def _check_owners(owners: Iterable[str]) -> None:
+    """Raises OperatorError for one that Dagster would refuse."""
     for owner in owners:
         if not re.fullmatch(OWNER, owner):
-            raise OperatorError(f"{owner!r} in {where} is no owner", "Write a mail address or team:name")
+            raise OperatorError(f"{owner!r} in owners is no owner", "Write a mail address or team:name")

@@ -3,6 +3,7 @@
 Invariant: a load reads, and writes nothing.
 """
 
+import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,16 +20,19 @@ from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.frames import frames_io_manager
 from nats3_dagster.defs.jobs import check_job, resume_job, window_job
 from nats3_dagster.defs.keys import PROJECT, Naming
-from nats3_dagster.defs.platform import FRAMES, Platform, check_owners, of_catalog
+from nats3_dagster.defs.platform import FRAMES, Platform, of_catalog
 from nats3_dagster.defs.resources import RESOURCES
 from nats3_dagster.defs.retention import retention_job, retention_schedule
 from nats3_dagster.defs.tables import live_tables
 from nats3_dagster.defs.upkeep_sensors import copy_sensor, expiry_sensor, sweep_sensor
 from nats3_dagster.errors import DagsterError, Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveTotals, Declaration, ExportSpec, ReplayPreset
+from nats3_dagster.model.dagster_settings import read_owners
 from nats3_dagster.redaction import redact_logs
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+
+log = logging.getLogger(__name__)
 
 
 def load() -> Definitions:
@@ -61,7 +65,7 @@ def read(
     try:
         redact_logs()  # of code servers, the daemon and runs: each loads the definitions
         settings = Settings.load()
-        owners = owners_of(settings.owners)
+        owners = _owners(settings.owners)
         with Workspace(settings) as workspace:
             totals = {found.archive.name: found for found in workspace.catalog.archives.totals()}
             every = workspace.catalog.exports.all()
@@ -111,10 +115,11 @@ def _with_presets(defined: Defined, totals: Mapping[str, ArchiveTotals], declare
     return replace(defined, presets=tuple(every[name] for name in sorted(every)))
 
 
-def owners_of(text: str) -> tuple[str, ...]:
-    """The owners that NATS3_OWNERS names. Raises OperatorError for one that Dagster would refuse."""
-    owners = tuple(part.strip() for part in text.split(",") if part.strip())
-    check_owners(owners, "NATS3_OWNERS")
+def _owners(text: str) -> tuple[str, ...]:
+    """The owners that NATS3_OWNERS names. One that Dagster would refuse is left out: archives are captured without."""
+    owners, fault = read_owners(text)
+    if fault:
+        log.warning("%s", fault)
     return owners
 
 

@@ -4,6 +4,7 @@ A code location that defines the archive has the last word: its own settings (de
 has more of them: for each kind of asset, and conditions.
 """
 
+import re
 from dataclasses import dataclass, field
 
 from nats3_dagster.errors import OperatorError
@@ -22,6 +23,17 @@ _MOST = 32
 _MOST_RETRIES, _MOST_DELAY_S, _MOST_WINDOW_S = 100, 86_400, 3650 * 86_400
 # Dagster looks at freshness once a minute.
 _LEAST_WINDOW_S = 60
+
+
+def read_owners(text: str) -> tuple[tuple[str, ...], OperatorError | None]:
+    """The owners that NATS3_OWNERS joins by commas; and an error for what is no owner: the assets are without it."""
+    entries = tuple(part.strip() for part in text.split(",") if part.strip())
+    wrong = [str(place) for place, entry in enumerate(entries, 1) if not re.fullmatch(OWNER, entry)]
+    owners = tuple(entry for entry in entries if re.fullmatch(OWNER, entry))
+    if not wrong:
+        return owners, None
+    what = f"NATS3_OWNERS names no owner at place {', '.join(wrong)}: the assets in Dagster do without it"
+    return owners, OperatorError(what, "Write mail addresses or team:NAME, joined by commas")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

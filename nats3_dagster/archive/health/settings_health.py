@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.catalog.connection import may_be_unencrypted
+from nats3_dagster.model.dagster_settings import read_owners
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.names import unknown_variables
 
@@ -18,6 +19,9 @@ def check(settings: Settings) -> Iterator[Finding]:
     """Never a value: some are secrets."""
     origins = settings.origins()
     yield Finding("ok", AREA, f"Settings come from: {', '.join(origins)}" if origins else "No setting is set")
+    _, fault = read_owners(settings.owners)
+    if fault:
+        yield Finding("fail", AREA, fault.what, fault.hint)
     for name, near in unknown_variables().items():
         yield Finding("warn", AREA, f"{name} is not a setting", f"Did you mean {near}?" if near else "Unset it")
     for file in settings.secret_files():
