@@ -14,9 +14,14 @@ from nats3_dagster.subjects import check_filter
 Format = Literal["parquet", "csv", "ndjson", "raw", "messages"]
 Compression = Literal["gzip", "zstd", "snappy", "none"]
 
-DEFAULT_PATH = "{key}/date={date}/hour={hour}/{first}-{last}.{ext}"
-# The same for intervals of less than an hour.
-MINUTE_PATH = "{key}/date={date}/hour={hour}/minute={minute}/{first}-{last}.{ext}"
+
+def default_path(minutes: int = 60, *, has_key: bool = False) -> str:
+    """The path of an export that gives none: engines read its folders as the columns of one table."""
+    key, minute = "key={key}/" if has_key else "", "minute={minute}/" if minutes < 60 else ""
+    return f"{key}date={{date}}/hour={{hour}}/{minute}{{first}}-{{last}}.{{ext}}"
+
+
+_DEFAULT_PATHS = {default_path(minutes, has_key=has_key) for minutes in (60, 1) for has_key in (True, False)}
 # What a path template may name.
 PATH_NAMES = ("archive", "export", "stream", "key", "date", "hour", "minute", "first", "last", "part", "ext")
 DECODERS = ("raw", "text", "json", "msgpack", "avro", "protobuf")
@@ -109,9 +114,9 @@ class ExportSpec:
             Kind.TEXTS, "The fields to take, for csv and parquet.", metavar="FIELD", limit=2000, empty="all"
         ),
     )
-    # See PATH_NAMES. The default becomes MINUTE_PATH for intervals below an hour.
+    # See PATH_NAMES. A default path becomes that of the key and the interval.
     path: str = field(
-        default=DEFAULT_PATH,
+        default=default_path(),
         metadata=setting(
             Kind.TEXT, "The path of a file below the destination, with names in braces.", metavar="TEMPLATE"
         ),
@@ -148,9 +153,13 @@ class ExportSpec:
                 "Use 1, 5, 15 or 60",
                 field="interval_minutes",
             )
-        if self.interval_minutes < 60 and self.path == DEFAULT_PATH:
-            object.__setattr__(self, "path", MINUTE_PATH)
+        if self.path in _DEFAULT_PATHS:
+            object.__setattr__(self, "path", self._default_path)
         self._check_path()
+
+    @property
+    def _default_path(self) -> str:
+        return default_path(self.interval_minutes, has_key=bool(self.key))
 
     @property
     def place(self) -> Destination:
@@ -242,7 +251,7 @@ class ExportSpec:
 
     def _check_path(self) -> None:
         """Raises OperatorError unless each file gets a path of its own, below the destination."""
-        hint = f"Write it like {DEFAULT_PATH if self.interval_minutes == 60 else MINUTE_PATH}"
+        hint = f"Write it like {self._default_path}"
         try:
             fields = [(text, name, spec, conversion) for text, name, spec, conversion in Formatter().parse(self.path)]
         except ValueError:

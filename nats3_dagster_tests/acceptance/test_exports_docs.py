@@ -74,7 +74,10 @@ def test_pizza_orders_go_to_csv_by_store(
     assert (done["messages"], done["files"], done["undecoded"]) == (4, 2, 1)
     found = files(s3_client, bucket, "exports/pizza/")
     hour = f"date={done['hour'][:10]}/hour={done['hour'][11:13]}"
-    assert sorted(found) == [f"milano/{hour}/{1:020d}-{3:020d}.csv.gz", f"napoli/{hour}/{2:020d}-{4:020d}.csv.gz"]
+    assert sorted(found) == [
+        f"key=milano/{hour}/{1:020d}-{3:020d}.csv.gz",
+        f"key=napoli/{hour}/{2:020d}-{4:020d}.csv.gz",
+    ]
     milano = csv.DictReader(io.StringIO(gzip.decompress(found[sorted(found)[0]]).decode()))
     assert list(milano) == [
         {"order": "0", "pizza": "margherita, large", "price": "8.5"},

@@ -106,8 +106,8 @@ class Case:
         }
 
     def by_key(self) -> dict[str, bytes]:
-        """The files by the first part of their paths; there is one of each."""
-        named = {path.split("/")[0]: data for path, data in self.files().items()}
+        """The files by the first part of their paths, without key=; there is one of each."""
+        named = {path.split("/")[0].removeprefix("key="): data for path, data in self.files().items()}
         assert len(named) == len(self.files())
         return named
 

@@ -8,6 +8,7 @@ import struct
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 import zstandard
@@ -35,10 +36,10 @@ def test_pizza_orders_become_csv_by_store(case):
     assert (result.files, result.messages, result.undecoded, result.written) == (2, 3, 0, 2)
     first, last = "00000000000000000001", "00000000000000000003"
     assert case.files() == {
-        f"milano/{DATE}/{first}-{last}.csv.gz": (
+        f"key=milano/{DATE}/{first}-{last}.csv.gz": (
             b'order,pizza,price,extras\n1,Margherita,8.50,"[""basil"",""oil""]"\n12345678901234567890123,Funghi,,\n'
         ),
-        f"napoli/{DATE}/{first[:-1]}2-{first[:-1]}2.csv.gz": (
+        f"key=napoli/{DATE}/{first[:-1]}2-{first[:-1]}2.csv.gz": (
             b'order,pizza,price,extras\n2,"Marinara ""doppia"", large",7.00,\n'
         ),
     }
@@ -140,6 +141,15 @@ def test_intervals_have_files_of_their_own(case):
     assert case.run(decode="text", interval_minutes=15, path=path).files == 3
 
 
+def test_engines_read_the_folders_of_keys_as_a_column(case):
+    keys = ["rome", "a/b", "..", "é", "all"]
+    case.chunk(*[("x", json.dumps({"k": key, "n": n}).encode()) for n, key in enumerate(keys)])
+    case.run(decode="json", key="field:k", format="parquet", compression="none")
+    rows = pads.dataset(case.out, format="parquet", partitioning="hive").to_table().to_pylist()
+    assert sorted((row["key"], row["n"]) for row in rows) == sorted((key, n) for n, key in enumerate(keys))
+    assert {(row["date"], row["hour"]) for row in rows} == {("2026-11-21", 7)}
+
+
 def test_hostile_keys_stay_below_the_destination_and_apart(case):
     keys = ["..", ".", "/etc", "a/b", "a%2Fb", "a\\b", "\x01\n", "_exports", "é", "~", "a"]
     keys += ["k" * 2000, "k" * 1999 + "j"]
@@ -149,6 +159,7 @@ def test_hostile_keys_stay_below_the_destination_and_apart(case):
     assert [data for path, data in case.everything().items() if path.endswith(".gz")].count(b"") == 0
     assert sorted(line["k"] for line in case.lines()) == sorted(keys)
     assert {path.split("/")[1] for path in case.files()} == {"date=2026-11-21"}
+    assert {path[:4] for path in case.files()} == {"key="}
     assert not [p for p in case.out.parent.iterdir() if p.name not in ("out", "store")]
 
 

@@ -1,5 +1,7 @@
 """What an export may be, and which field is at fault where it may not."""
 
+from dataclasses import replace
+
 import pytest
 
 from nats3_dagster.errors import OperatorError
@@ -102,12 +104,25 @@ def test_extensions(form, compression, ext):
     assert made(format=form, compression=compression).ext == ext
 
 
-@pytest.mark.parametrize(("minutes", "minute"), [(60, False), (15, True), (1, True)])
-def test_the_default_path_has_the_minute_where_it_is_needed(minutes, minute):
-    assert ("{minute}" in ExportSpec("a", "s3://lake/x", interval_minutes=minutes).path) is minute
+@pytest.mark.parametrize(
+    ("key", "minutes", "path"),
+    [
+        (None, 60, "date={date}/hour={hour}/{first}-{last}.{ext}"),
+        (None, 15, "date={date}/hour={hour}/minute={minute}/{first}-{last}.{ext}"),
+        ("subject:1", 60, "key={key}/date={date}/hour={hour}/{first}-{last}.{ext}"),
+        ("subject:1", 1, "key={key}/date={date}/hour={hour}/minute={minute}/{first}-{last}.{ext}"),
+    ],
+)
+def test_the_default_path_has_key_and_minute_where_they_are_needed(key, minutes, path):
+    spec = ExportSpec("a", "s3://lake/x", key=key, interval_minutes=minutes)
+    assert spec.path == path
     with pytest.raises(OperatorError) as refused:
-        ExportSpec("a", "s3://lake/x", interval_minutes=minutes, path="{date}/{hour}/x")
-    assert ("{minute}" in str(refused.value.hint)) is minute
+        replace(spec, path="{date}/{hour}/x")
+    assert path in str(refused.value.hint)
+    # An export that is changed keeps a default path.
+    assert replace(spec, key="subject:2", interval_minutes=5).path.startswith(
+        "key={key}/date={date}/hour={hour}/minute="
+    )
 
 
 @pytest.mark.parametrize(
