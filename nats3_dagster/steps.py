@@ -185,6 +185,13 @@ class Next(Enum):
         "The object was damaged or replaced; bring it back from a copy of the bucket, or repair its archive",
         "nats3 chunk repair",
     )
+    OBJECT_FOREIGN = (
+        (
+            "No release of nats3 writes such an object: find out who may write to the bucket. Bring the object back "
+            "from a copy of the bucket, or repair its archive"
+        ),
+        "nats3 chunk repair",
+    )
     OWN_CONSUMER = "Let the archive make a consumer of its own", "nats3 store create --mode consumer"
     COPY = "Copy what is missing, which says what is wrong there", "nats3 store copy {archive}"
     COMPACT = "Compact archive {archive} again", "nats3 chunk compact {archive}"

@@ -25,6 +25,9 @@ ROW_GROUP_ROWS: Final = 1 << 14
 # Where a chunk ends and the next one begins: it bounds a worker's memory, and a replay fetches about this much ahead.
 CHUNK_BYTES: Final = 64 << 20
 CHUNK_MESSAGES: Final = 1_000_000
+# Subjects, header blocks and payloads of a chunk that is written or read: one message may be larger than CHUNK_BYTES,
+# and then has a chunk for itself. The largest `max_payload` that NATS documents is 64 MB; servers take more.
+MOST_BYTES: Final = 256 << 20
 
 
 def _column(field_id: int, name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast, get_args
 
 import pyarrow.parquet as pq
 
-from nats3_dagster.chunks.columns import FORMAT_VERSION, SCHEMA
+from nats3_dagster.chunks.columns import CHUNK_MESSAGES, FORMAT_VERSION, MOST_BYTES, SCHEMA
 from nats3_dagster.chunks.group_subjects import Filters, parsed, written
 from nats3_dagster.errors import ChunkError, OperatorError
 from nats3_dagster.hours import hour_start
@@ -29,6 +29,8 @@ DIGEST = _SPACE + "digest"
 _SUBJECTS = _SPACE + "subjects"
 _GROUP_SUBJECTS = _SPACE + "row_group_subjects"
 DAMAGED = Next.OBJECT_DAMAGED()
+# Of an object that no release of nats3 wrote.
+FOREIGN = Next.OBJECT_FOREIGN()
 # The value of `absent_reason` where no sequence is absent.
 _NONE = "none"
 
@@ -204,6 +206,12 @@ def _agree(footer: Footer, pairs: Mapping[str, str]) -> None:
         raise ChunkError("The chunk's row groups do not lie in the sequences it covers", DAMAGED)
     if (footer.absent_reason is None) != (footer.messages == footer.covers.size):
         raise ChunkError("The chunk's metadata contradicts itself", DAMAGED)
+    if footer.messages > CHUNK_MESSAGES or footer.payload_bytes > MOST_BYTES:
+        raise ChunkError(
+            f"The chunk says that it has {footer.messages:,} messages of {footer.payload_bytes:,} bytes, more than "
+            "one may have",
+            FOREIGN,
+        )
     again = footer.metadata()
     del again[DIGEST]
     if again != pairs:

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nats3_dagster.chunks.columns import SCHEMA, body_sizes, check_subjects, payload_sizes
-from nats3_dagster.chunks.footer import DAMAGED, RowGroup, read_footer
+from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
 from nats3_dagster.chunks.footer_cache import ParsedFooter
 from nats3_dagster.chunks.group_subjects import may_have_any
 from nats3_dagster.chunks.meta import COUNTED, RowCounts, meta_of
+from nats3_dagster.chunks.pages import check_pages, check_subject_text
 from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError, StoreError
 from nats3_dagster.model import ChunkMeta, SeqRange
@@ -221,21 +222,29 @@ class ChunkReader:
 
     def _groups(self, columns: Sequence[str], dictionary: bool) -> Callable[[int], pa.RecordBatch]:
         """Reads row groups by their index, and from elsewhere what is missing or damaged here."""
+        checked = _Checked(self._source, self.footer_start)
         with _arrow_errors():
             file = pq.ParquetFile(
-                self._source,
+                pa.PythonFile(checked, mode="r"),
                 metadata=self._parquet,
-                read_dictionary=["subject"] if dictionary else None,
+                # A subject is decoded once its messages are known to have room: few bytes may stand for many.
+                read_dictionary=["subject"],
                 page_checksum_verification=True,
                 pre_buffer=False,
             )
 
         def read(index: int) -> pa.RecordBatch:
+            group = self.footer.row_groups[index]
             if self._prepare is not None:
                 self._prepare(*self.span(index, columns))
+            checked.expect(columns, group.rows, self.footer)
             with _arrow_errors():
-                table = file.read_row_group(index, columns=list(columns), use_threads=False)
-                return _whole(table, self.footer.row_groups[index], index)
+                # Not `read_row_group`: it makes room for the number of values in Parquet's footer.
+                batches = file.iter_batches(group.rows, [index], list(columns), use_threads=False)
+                table = _taken(batches, group.rows, index)
+                if "subject" in columns:
+                    table = _with_subjects(table, self.footer, dictionary)
+                return _whole(table, group, index)
 
         def read_or_otherwise(index: int) -> pa.RecordBatch:
             try:
@@ -287,6 +296,52 @@ def _whole(table: pa.Table, group: RowGroup, index: int) -> pa.RecordBatch:
     if not sound:
         raise ChunkError(f"Row group {index} does not hold the messages that the footer names", DAMAGED)
     return batch
+
+
+def _taken(batches: Iterator[pa.RecordBatch], rows: int, index: int) -> pa.Table:
+    """The batches of a row group. Raises ChunkError where it has more rows."""
+    taken: list[pa.RecordBatch] = []
+    for batch in batches:
+        taken.append(batch)
+        rows -= batch.num_rows
+        if rows < 0:
+            break
+    if rows or not taken:
+        raise ChunkError(f"Row group {index} does not hold the messages that the footer names", DAMAGED)
+    return pa.Table.from_batches(taken)
+
+
+def _with_subjects(table: pa.Table, footer: Footer, dictionary: bool) -> pa.Table:
+    """The table with its dictionary of subjects, or with the subjects of it. Raises ChunkError."""
+    at = table.column_names.index("subject")
+    subjects = table.column(at)
+    check_subject_text(subjects, footer)
+    return table if dictionary else table.set_column(at, SCHEMA.field("subject"), subjects.cast(pa.string()))
+
+
+class _Checked(SizedFile):
+    """The columns of row groups, each looked at before Arrow decodes it."""
+
+    def __init__(self, source: pa.NativeFile, size: int) -> None:
+        super().__init__(size)
+        self._source = source
+        self._columns: Iterator[str] = iter(())
+        self._rows = 0
+        self._footer: Footer | None = None
+
+    def expect(self, columns: Sequence[str], rows: int, footer: Footer) -> None:
+        """The columns that are read next, one by one: of a row group with these rows."""
+        self._columns, self._rows, self._footer = iter(columns), rows, footer
+
+    def read(self, size: int = -1) -> pa.Buffer:
+        self._source.seek(self._at)
+        data = self._source.read_buffer(size)
+        self._at += data.size
+        column = next(self._columns, None)
+        if column is None or self._footer is None:
+            raise ChunkError("The chunk is read where it has no column", DAMAGED)
+        check_pages(memoryview(data).cast("B"), column, self._rows, self._footer)
+        return data
 
 
 class _Asked(Exception):

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from nats3_dagster.chunks.columns import (
     CHUNK_BYTES,
     CHUNK_MESSAGES,
+    MOST_BYTES,
     ROW_GROUP_BYTES,
     ROW_GROUP_ROWS,
     SCHEMA,
@@ -58,6 +59,8 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     # Everything needed is in the Parquet schema; Arrow's own copy of it would only add bytes.
     "store_schema": False,
 }
+# A subject is shorter than a line of NATS' protocol.
+_SUBJECT_BYTES: Final = 64 << 10
 
 
 class ChunkWriter:
@@ -109,6 +112,12 @@ class ChunkWriter:
         bodies = body_sizes(batch)
         ends = np.cumsum(bodies + subject_sizes(batch))
         self.largest_bytes = max(self.largest_bytes, int(bodies.max()))
+        if self.largest_bytes > MOST_BYTES - _SUBJECT_BYTES:
+            raise ChunkError(
+                f"A message of the sequences {batch.column('seq')[0]} to {batch.column('seq')[-1]} has "
+                f"{self.largest_bytes:,} bytes, and a chunk takes {MOST_BYTES - _SUBJECT_BYTES:,} at most",
+                "Delete it from the stream, or leave its subject out of the archive",
+            )
         self.messages += batch.num_rows
         self.payload_bytes += int(ends[-1])
         start = 0

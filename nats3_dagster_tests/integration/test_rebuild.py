@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from nats3_dagster import fault_points
@@ -12,21 +14,26 @@ from nats3_dagster.archive.keep.retention import promise
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.proof.seal import seal_hours
+from nats3_dagster.archive.proof.unlisted import examine
+from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
 from nats3_dagster.archive.recovery.orphan_sweep import sweep_each
 from nats3_dagster.archive.recovery.rebuild import Rebuilt, rebuild
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog import migrate
 from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestPart
-from nats3_dagster.errors import StoreError
-from nats3_dagster.model import Archive, Gap, ReplayPreset, SeqRange, Witness
+from nats3_dagster.chunks.naming import object_key
+from nats3_dagster.errors import ChunkError, StoreError
+from nats3_dagster.model import Archive, Gap, ReplayPreset, ReplaySpec, SeqRange, Witness
 from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history, publish, stored
+from nats3_dagster_tests.support.bombs import with_column
 from nats3_dagster_tests.support.captures import plan, read, take
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.recovery import HOURS, LIFE, new_archive, put, tables, without
+from nats3_dagster_tests.support.replays import archived, replayed
 from nats3_dagster_tests.support.wire import Wire
 
 # The columns of each table that no object says; None: nothing of the table is known.
@@ -362,3 +369,35 @@ def test_a_stream_that_was_made_again_is_named(workspace: Workspace, other: Work
     one = only(rebuild(other, bucket))
     assert (one.messages, one.error) == (10, None)
     assert "was deleted and made again" in one.stream
+
+
+def test_a_chunk_that_expands_without_end_is_refused_wherever_it_is_read(
+    workspace: Workspace, other: Workspace, wire: Wire, bucket: str, nats3: Command
+) -> None:
+    """In the place of a chunk, of the same size and under the same metadata; and beside it, under a key of its own."""
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("BACK", "back.>")
+    wire.publish([("ev.a", b"", os.urandom(4000)) for _ in range(100)])
+    archived(workspace, wire, "EV", bucket)
+    archive = workspace.catalog.archives.get("a")
+    (chunk,) = workspace.catalog.chunks.select(archive)
+    store, meta = workspace.bucket(bucket), chunk.meta
+    bomb = with_column(bytes(store.get(meta.key)), "data", pa.array([bytes(4_000_000)] * 100), use_dictionary=False)
+    footer = int.from_bytes(bomb[-8:-4], "little") + 8
+    padded = bomb[:-footer] + bytes(meta.stored_bytes - len(bomb)) + bomb[-footer:]
+    sha256 = hashlib.sha256(bomb).hexdigest()
+    store.put_again(meta.key, padded, hashlib.sha256(padded).hexdigest())
+    store.put_new(object_key("", "a", meta.hour, meta.incarnation, meta.covers, sha256), bomb, sha256)
+    allocated = pa.total_allocated_bytes()
+    del bomb, padded
+
+    expands = "The chunk expands to more than its messages have: its column data takes "
+    assert expands in nats3.refused("message", "get", "a", "--seq", "7")
+    assert [unlisted.reason.partition("takes ")[0] + "takes " for unlisted in examine(workspace, archive)] == [expands]
+    (verified,) = verify_chunks(workspace, chunks_to_verify(workspace, archive))
+    assert "has SHA-256" in str(verified.error)
+    with pytest.raises(ChunkError, match="has SHA-256"):
+        replayed(workspace, ReplaySpec("a", "back.>"))
+    (one,) = rebuild(other, bucket, whole=True)
+    assert one.archive == "a"
+    assert pa.default_memory_pool().max_memory() < allocated + (300 << 20)
