@@ -5,6 +5,7 @@ Invariant: a definition holds no address and no secret, so none can show in the 
 
 import logging
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dagster import InitResourceContext, resource
@@ -50,13 +51,17 @@ def s3_resource(context: InitResourceContext) -> "S3Resource":
     description="dagster-pyspark's LazyPySparkResource: a session by spark/spark-defaults.conf, one JVM a run; or that "
     "of the Spark Connect server which NATS3_SPARK_REMOTE names."
 )
-def spark_resource(context: InitResourceContext) -> "LazyPySparkResource":
+def spark_resource(context: InitResourceContext) -> "Iterator[LazyPySparkResource]":
     from dagster_pyspark import LazyPySparkResource
 
+    from nats3_dagster.pipeline.session import release_executors
+
     settings = Settings.load()
-    if settings.connect:
-        return LazyPySparkResource(spark_config={"spark.remote": settings.connect})
-    return LazyPySparkResource(spark_config={"spark.master": settings.spark_master} if settings.spark_master else {})
+    master = {"spark.master": settings.spark_master} if settings.spark_master else {}
+    try:
+        yield LazyPySparkResource(spark_config={"spark.remote": settings.connect} if settings.connect else master)
+    finally:
+        release_executors()
 
 
 def start_spark(spark: "LazyPySparkResource", settings: Settings, *, needs_nats: bool = True) -> Any:

@@ -149,6 +149,11 @@ def interruptible(work: Callable[[], Made]) -> Made:
         raise
 
 
+def runs() -> bool:
+    """True if this process has started a JVM and has not ended it."""
+    return _running is not None
+
+
 def end() -> None:
     """End the JVM that this process has started, its session and the tasks in it. The next session starts another."""
     global _running

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -101,3 +102,11 @@ def session(master: str | None = None, remote: str | None = None) -> Iterator[Sp
         raise
     else:
         spark.stop()
+
+
+def release_executors() -> None:
+    """Stop the session whose JVM this process started, unless its executors are in that JVM: a process that ends first
+    takes its JVM along before Spark has given them back, and on Kubernetes their pods stay."""
+    context = SparkContext._active_spark_context  # pyright: ignore[reportPrivateUsage]
+    if jvm.runs() and context is not None and not _is_local(context.master):
+        SparkSession(context).stop()

@@ -26,6 +26,7 @@ from nats3_dagster_tests.support.planting import forms
 from nats3_dagster_tests.support.replays import archived
 from nats3_dagster_tests.support.runs import archive_events, came_back, hours_of, strange_messages
 from nats3_dagster_tests.support.servers.roles import PASSWORD, ROLE, role
+from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.slow
@@ -34,6 +35,8 @@ SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
 DRIVER = "nats3_dagster_tests.acceptance.cluster_driver"
 SECRET = "planted-7Zq"
+# Of the master's log; of an application that is gone it says that it got disassociated.
+_GIVEN_BACK = "Received unregister request from application"
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +203,30 @@ def test_sources_and_sinks_lose_double_and_show_nothing_while_executors_are_kill
     for secret in (SECRET, PASSWORD, settings.s3_secret_access_key.get_secret_value()):
         for form in forms(secret):
             assert [str(path) for path, content in seen.items() if form.encode() in content] == []
+
+
+@pytest.mark.timeout(120)
+def test_a_run_of_dagster_gives_its_executors_back_before_its_process_ends(
+    spark_master: str, cluster_folder: Path
+) -> None:
+    """In a pod the process takes its JVM along, and Spark could not remove the pods of executors any more."""
+    environment = os.environ | {"NATS3_SPARK_MASTER": spark_master, "PYSPARK_PYTHON": sys.executable}
+    log = cluster_folder / "master.log"
+    before = log.read_text().count(_GIVEN_BACK)
+    # The JVM has no time for a hook of its own.
+    script = """if True:
+        import os, signal
+        from dagster import build_resources
+        from nats3_dagster.defs.resources import RESOURCES, start_spark
+        from nats3_dagster.pipeline import jvm
+        from nats3_dagster.settings import Settings
+        with build_resources({"spark": RESOURCES["nats3_spark"]}) as resources:
+            start_spark(resources.spark, Settings.load(), needs_nats=False)
+        os.killpg(jvm._running._process.pid, signal.SIGKILL)
+    """
+    command = [sys.executable, "-c", script]
+    subprocess.run(command, env=environment | {"SPARK_LOCAL_IP": "127.0.0.1"}, cwd=ROOT, check=True, timeout=60)
+    eventually(lambda: log.read_text().count(_GIVEN_BACK) > before, "the master hears that the application has ended")
 
 
 def executors() -> list[psutil.Process]:

@@ -97,31 +97,6 @@ def test_kubernetes_manifests() -> None:
         validate.validate(document, validate.latest_version(), strict=True)
 
 
-def test_values_are_the_settings_of_dagster_yaml() -> None:
-    given, values = yaml.safe_load((ROOT / "dagster.yaml").read_text()), files.values()
-    daemon, more = values["dagsterDaemon"], values["additionalInstanceConfig"]
-    retention = {
-        name: {"purge_after_days": values["retention"][name]["purgeAfterDays"]} for name in ("sensor", "schedule")
-    }
-    made = {
-        "concurrency": _snake(values["concurrency"]),
-        "run_monitoring": _snake(daemon["runMonitoring"]),
-        "sensors": _snake(daemon["sensors"]),
-        "python_logs": _snake(values["pythonLogs"]),
-        "retention": retention,
-        "telemetry": values["telemetry"],
-        **more,
-    }
-    assert made == {name: value for name, value in given.items() if name != "storage"}
-    assert not daemon["runRetries"]["enabled"], "the chart would write run_retries twice"
-
-
-def _snake(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {re.sub("([A-Z])", lambda m: "_" + m[1].lower(), key): _snake(part) for key, part in value.items()}
-
-
 def test_spark_on_kubernetes_has_the_settings_of_spark_defaults() -> None:
     ours = dict(files.properties(ROOT / "spark" / "spark-defaults.conf"))
     theirs = files.properties(KUBERNETES / "spark-defaults.conf")
