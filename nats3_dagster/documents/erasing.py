@@ -35,6 +35,9 @@ class ErasedMessages(Document):
     objects_removed: int | None = Field(
         description="In the archive's own bucket, older objects with these messages too. Null for a dry run."
     )
+    finished_before: int = Field(
+        description="Earlier erasures of the archive that this call finished. Their messages are in no other number."
+    )
     objects_left: list[str] = Field(description="Objects, and versions of them, that have them and are still there.")
     exports: list[str] = Field(description="Exports that have files of these hours.")
     other_archives: list[str] = Field(description="Other archives of the stream that may have them.")
@@ -52,6 +55,7 @@ class ErasedMessages(Document):
         chosen_by: Sequence[str],
         *,
         dry_run: bool,
+        finished_before: int,
     ) -> Self:
         return cls(
             archive=done.archive,
@@ -65,6 +69,7 @@ class ErasedMessages(Document):
             chunks=done.chunks,
             hours=list(done.hours),
             objects_removed=done.objects,
+            finished_before=finished_before,
             objects_left=[str(trace) for trace in done.left],
             exports=erasure.exports_of(workspace, archive, done.hours),
             other_archives=erasure.other_archives(workspace, archive, wanted),

@@ -194,7 +194,8 @@ def test_the_same_call_finishes_what_died(
         else:
             nats3.ok(*place)
             nats3.ok("hold", "delete", "logs", hold, "--reason", "r", "--yes")
-    nats3.ok("message", "erase", "logs", "--sequences", "7-8", "--reason", "case 17", "--yes")
+    ran = nats3.ok("message", "erase", "logs", "--sequences", "7-8", "--reason", "case 17", "--yes")
+    assert "1 earlier erasure had not been finished, and is now" in ran.err
     assert {7, 8}.isdisjoint(everywhere(settings, bucket))
     assert have(workspace, archive) == {*range(1, 37)} - {7, 8}
     assert workspace.catalog.erasures.unfinished_archives() == []

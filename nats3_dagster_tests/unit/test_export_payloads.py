@@ -43,10 +43,13 @@ PAYLOADS = {
     "integer of 70 bits": (b'{"id":1180591620717411303424}', None),
     "integer of 70 bits in a list": (b'{"ids":[1,1180591620717411303424]}', None),
     "text where others have numbers": (b'{"id":"x","f":{"a":[]}}', None),
-    "a name twice": (b'{"id":1,"id":2}', None),
     "NUL": (b'{"s":"a\\u0000b"}', None),
     "a pair of surrogates": (b'{"s":"\\ud83d\\ude00"}', None),
     "100 levels": (b'{"a":' + b"[" * 99 + b"]" * 99 + b"}", None),
+    "one name in three objects": (b'{"a": {"id":1},"id":{"id" :2},"b":"a\\":b"}', None),
+    "a name twice": (b'{"id":1,"id":2}', "The JSON has a name twice in one object: 'id'"),
+    "a name twice inside": (b'{"a":[{"k" :1,"b":2, "k":3}]}', "The JSON has a name twice in one object: 'k'"),
+    "a name and its escape": (b'{"id":1,"\\u0069d":2}', "The JSON has a name twice in one object: 'id'"),
     "lone surrogate": (b'{"s":"\\ud83d"}', "The row has text that is not Unicode"),
     "lone surrogate in a name": (b'{"a":{"\\uDC00":1}}', "The row has text that is not Unicode"),
     "lone surrogate that another value hides": (b'{"s":"\\ud800","s":1}', "The row has text that is not Unicode"),
@@ -83,7 +86,9 @@ def test_json_is_written_or_counted_and_takes_no_other_message_along(case, form)
     for payload, _ in PAYLOADS.values():
         case.chunk(*[("x", data) for data in (*GOOD, payload)])
     made = case.run(decode="json", format=form, compression="none", max_undecoded=100)
-    reasons = [reason for _, reason in PAYLOADS.values() if reason]
+    # A line of NDJSON has both values of a name.
+    left = "The JSON has a name twice" if form == "ndjson" else "-"
+    reasons = [reason for _, reason in PAYLOADS.values() if reason and not reason.startswith(left)]
     assert (made.messages, made.undecoded) == (4 * len(PAYLOADS) - len(reasons), len(reasons))
     told = [message["reason"] for message in case.undecoded()]
     assert [t[: len(r)] for t, r in zip(told, reasons, strict=True)] == reasons

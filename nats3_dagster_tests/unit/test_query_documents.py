@@ -19,6 +19,7 @@ CELLS: dict[str, Any] = {
     "[Infinity]": None,
     '{"x": -Infinity}': None,
     '{"x": 1e400}': None,
+    '{"a": 1, "a": 2}': None,
     "9" * 400: None,
     "9" * 5000: None,
     '"\\ud83d"': None,

@@ -104,8 +104,7 @@ def erase(name: Name, body: EraseMessages, work: Work, is_away: IsAway) -> Json:
     rest."""
     archive = work.catalog.archives.get(name)
     conditions = Conditions(body.selection(), tuple((body.headers or {}).items()), body.where or "")
-    if not body.dry_run:
-        erasure.carry_out(work, archive)
+    before = 0 if body.dry_run else erasure.carry_out(work, archive).finished
     wanted = matching(work, archive, conditions, limits=OF_REQUESTS, is_away=is_away)
     if body.dry_run:
         done = erasure.plan(work, archive, wanted)
@@ -114,7 +113,9 @@ def erase(name: Name, body: EraseMessages, work: Work, is_away: IsAway) -> Json:
             done = erasure.erase(work, archive, wanted, reason=body.reason, chosen_by=conditions.kinds)
         if done.problem:
             raise done.problem
-    document = ErasedMessages.of(work, archive, wanted, done, body.reason, conditions.kinds, dry_run=body.dry_run)
+    document = ErasedMessages.of(
+        work, archive, wanted, done, body.reason, conditions.kinds, dry_run=body.dry_run, finished_before=before
+    )
     return Json(document)
 
 

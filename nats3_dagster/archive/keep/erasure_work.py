@@ -44,6 +44,8 @@ class Erased:
     left: tuple[Trace, ...] = ()
     # Why the erasure is not finished, or why an hour was not sealed again.
     problem: Nats3Error | None = field(default=None, compare=False)
+    # Erasures that were finished by it, those that were decided before included.
+    finished: int = 0
 
 
 def carry_out_open(workspace: Workspace, archive: Archive) -> Erased:
@@ -71,7 +73,8 @@ def carry_out_open(workspace: Workspace, archive: Archive) -> Erased:
         )
     else:
         erasures.finish(archive, open_ones)
-    return Erased(archive.name, 0, 0, tuple(sorted(hours)), removed, tuple(left), problem or seal_problem)
+    finished = 0 if left or problem else len(open_ones)
+    return Erased(archive.name, 0, 0, tuple(sorted(hours)), removed, tuple(left), problem or seal_problem, finished)
 
 
 def _write_down(workspace: Workspace, archive: Archive) -> tuple[list[str], Nats3Error | None]:

@@ -63,16 +63,17 @@ def erase(
             raise OperatorError("An erasure has a reason", "Say why these messages must go", field="reason")
         selection = selection_of(hour, from_time, to_time, sequences, subjects)
         conditions = Conditions(selection, tuple(map(parse_header, headers or ())), where)
-        if not dry_run:
-            # What an earlier erasure left undone comes first: the chunks that are asked then are as they should be.
-            erasure.carry_out(workspace, archive)
+        # What an earlier erasure left undone comes first: the chunks that are asked then are as they should be.
+        before = 0 if dry_run else erasure.carry_out(workspace, archive).finished
         wanted = matching(workspace, archive, conditions)
         done = erasure.plan(workspace, archive, wanted)
         if not dry_run:
             confirm(f"{counted(done.messages, 'message')} of archive {archive.name} will be erased for good", yes)
             with followed(workspace, archive.name):
                 done = erasure.erase(workspace, archive, wanted, reason=reason or "", chosen_by=conditions.kinds)
-        document = ErasedMessages.of(workspace, archive, wanted, done, reason or "", conditions.kinds, dry_run=dry_run)
+        document = ErasedMessages.of(
+            workspace, archive, wanted, done, reason or "", conditions.kinds, dry_run=dry_run, finished_before=before
+        )
     lines = {
         "archive": document.archive,
         "messages": document.messages,
@@ -82,6 +83,8 @@ def erase(
         "objects left": len(document.objects_left) or None,
     }
     show_one(output, document.plain(), lines)
+    if before:
+        note(f"{counted(before, 'earlier erasure')} had not been finished, and {'is' if before == 1 else 'are'} now")
     if dry_run:
         note("A dry run: nothing was erased")
     if len(document.lives) > 1:

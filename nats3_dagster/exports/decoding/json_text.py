@@ -1,7 +1,7 @@
 """A JSON payload as an object: by the letter of JSON, and within what engines read.
 
-Invariant: the text is judged, not the object. Of a repeated name the last value alone is in the object, and each value
-is in a line of NDJSON.
+Invariant: the text is judged, not the object. Of a repeated name the last value alone would be in the object, and each
+value is in a line of NDJSON.
 """
 
 import json
@@ -19,9 +19,10 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
 
-def json_decode(*, exact: bool) -> Callable[[Message], dict[Any, Any]]:
-    """The fields of a JSON object. `exact`: numbers with a fraction as decimals, by the digits of the payload."""
-    read = _reader(exact=exact)
+def json_decode(*, exact: bool, repeated: bool = False) -> Callable[[Message], dict[Any, Any]]:
+    """The fields of a JSON object. `exact`: numbers with a fraction as decimals, by the digits of the payload.
+    `repeated`: an object may have a name twice, and has the last value."""
+    read = _reader(exact=exact, repeated=repeated)
 
     def decode(message: Message) -> dict[Any, Any]:
         value = read(message.data.decode())
@@ -40,7 +41,7 @@ def value_or_text(text: str) -> Any:
         return text
 
 
-def _reader(*, exact: bool) -> Callable[[str], Any]:
+def _reader(*, exact: bool, repeated: bool = False) -> Callable[[str], Any]:
     """A function that gives the value of a JSON text. It raises Undecodable; RecursionError at some thousand levels;
     and ValueError for an integer of more digits than Python reads."""
     decoder: Any = json.JSONDecoder(parse_float=_decimal if exact else _float, parse_constant=_no_constant)
@@ -49,6 +50,7 @@ def _reader(*, exact: bool) -> Callable[[str], Any]:
     )
     # What `decode` calls between two regular expressions for the white space, which take as long as a small object.
     scan, scan_long = decoder.scan_once, long_decoder.scan_once
+    names = json.JSONDecoder(object_pairs_hook=_check_names, parse_int=str, parse_float=str)
 
     def read(text: str) -> Any:
         text = text.strip(_WHITE)
@@ -64,9 +66,25 @@ def _reader(*, exact: bool) -> Callable[[str], Any]:
             _check_surrogates(text)
         if len(text) > 2 * MAX_DEPTH and text.count("{") + text.count("[") > MAX_DEPTH:
             _check_depth(text)
+        if not repeated and (not isinstance(value, dict) or len(value) < _most_names(text)):
+            names.decode(text)
         return value
 
     return read
+
+
+def _most_names(text: str) -> int:
+    """At least the number of names in the objects of a JSON text: after each name stands a colon or white space."""
+    return text.count('":') + text.count('" ') + text.count('"\n') + text.count('"\t') + text.count('"\r')
+
+
+def _check_names(pairs: list[tuple[str, Any]]) -> None:
+    """Raises Undecodable for an object that has a name twice."""
+    if len({name for name, _ in pairs}) == len(pairs):
+        return
+    names = [name for name, _ in pairs]
+    twice = next(name for at, name in enumerate(names) if name in names[:at])
+    raise Undecodable(f"The JSON has a name twice in one object: {twice[:100]!r}")
 
 
 def _malformed(error: json.JSONDecodeError) -> Undecodable:

@@ -25,7 +25,7 @@ _ENDS = np.frombuffer(b",]} \t\r\n", np.uint8)
 _BLOCK = 1 << 17
 # What a number beyond every double has: an exponent of three digits, or many digits.
 _EXPONENT, _LONG = r"[0-9][eE]\+?[0-9]{3}", f"[0-9]{{{SAFE_DIGITS - 100}}}"
-_decode = json_decode(exact=True)
+_decode = json_decode(exact=True, repeated=True)
 # Arrow parses every value of a row and keeps those of this field: no payload has it.
 _NO_FIELD = pa.schema([pa.field("nats3.none.e3b0c44298fc1c14", pa.string())])
 
