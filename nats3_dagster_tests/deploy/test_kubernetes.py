@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,19 @@ def run_pod(rendered: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
     return chart.run_job(rendered, tmp_path)["spec"]["template"]["spec"]
 
 
-@pytest.fixture
-def executor_pod() -> dict[str, Any]:
-    """What Spark's executors have beside what Spark gives them."""
-    return yaml.safe_load((KUBERNETES / "executor.yaml").read_text())["spec"]
+@pytest.fixture(scope="module")
+def executors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The driver's pod in Spark's view, and the pods of executors that Spark makes for it."""
+    folder = tmp_path_factory.mktemp("spark")
+    for name in ("spark-defaults.conf", "executor.yaml", "log4j2.properties"):
+        # The folder is where the run's pod has it.
+        text = (KUBERNETES / name).read_text()
+        (folder / name).write_text(text.replace("/etc/nats3/spark", str(folder)))
+    told = {"SPARK_CONF_DIR": str(folder), "SPARK_DRIVER_POD_NAME": "dagster-run-x", "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-m", "nats3_dagster_tests.deploy.executor_pods"]
+    made = subprocess.run(command, cwd=ROOT, env=os.environ | told, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    return json.loads(made.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +101,18 @@ def _within(part: Any, whole: Any) -> bool:
     return part == whole if not isinstance(part, dict) else all(_within(v, whole.get(k)) for k, v in part.items())
 
 
-def test_executors_belong_to_the_pod_of_their_run(run_pod: dict[str, Any], spark: dict[str, str]) -> None:
+@pytest.mark.slow
+def test_executors_belong_to_the_pod_of_their_run(
+    run_pod: dict[str, Any], spark: dict[str, str], executors: dict[str, Any]
+) -> None:
     """With a prefix the executors of all runs have the same names, and without an owner they outlive their run."""
-    assert "spark.kubernetes.executor.podNamePrefix" not in spark
+    first, second = (pod["metadata"] for pod in executors["pods"])
+    assert first["name"] != second["name"]
+    assert first["labels"]["spark-app-selector"] != second["labels"]["spark-app-selector"]
+    assert executors["driver"] == "dagster-run-x"
+    for pod in (first, second):
+        (owner,) = pod["ownerReferences"]
+        assert (owner["kind"], owner["name"], owner["controller"]) == ("Pod", "dagster-run-x", True)
     (variable,) = re.findall(r"^\$\{env:(\w+)\}$", spark["spark.kubernetes.driver.pod.name"])
     environment = {entry["name"]: entry for entry in run_pod["containers"][0]["env"]}
     assert environment[variable]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
@@ -121,13 +140,14 @@ def test_the_webserver_listens_where_its_user_may(rendered: dict[str, Any]) -> N
     assert lines["NATS3_DAGSTER_URL"] == f"http://dagster-dagster-webserver:{port}"
 
 
+@pytest.mark.slow
 def test_every_pod_is_allowed_where_pod_security_is_restricted(
-    rendered: dict[str, Any], run_pod: dict[str, Any], executor_pod: dict[str, Any]
+    rendered: dict[str, Any], run_pod: dict[str, Any], executors: dict[str, Any]
 ) -> None:
     pods = {
         **rendered["pods"],
         "run": chart.pod_facts(run_pod),
-        "executor": chart.pod_facts(_named(executor_pod)),
+        "executor": chart.pod_facts(executors["pods"][0]["spec"]),
         **{f"manifest {n}": chart.pod_facts(pod) for n, pod in enumerate(files.pods())},
     }
     assert {name: found for name, pod in pods.items() if (found := _not_restricted(pod))} == {}
@@ -135,12 +155,9 @@ def test_every_pod_is_allowed_where_pod_security_is_restricted(
     # knows them by NATS3_API_SERVICE_HOST.
     assert {name for name, pod in pods.items() if pod["links"]} == {*rendered["pods"]}
     # An executor asks Kubernetes for nothing.
-    assert not pods["executor"]["token"]
-
-
-def _named(pod: dict[str, Any]) -> dict[str, Any]:
-    """A pod template whose containers have an image, which Spark gives them."""
-    return pod | {"containers": [container | {"image": "nats3"} for container in pod["containers"]]}
+    assert (pods["executor"]["account"], pods["executor"]["token"]) == ("nats3-executor", False)
+    (container,) = pods["executor"]["containers"]
+    assert container["resources"] == {"requests": {"cpu": "200m", "memory": "1536Mi"}, "limits": {"memory": "1536Mi"}}
 
 
 def _not_restricted(pod: dict[str, Any]) -> list[str]:
