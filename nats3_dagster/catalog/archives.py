@@ -217,7 +217,7 @@ class Archives:
         return chunks
 
     def _set_paused(self, name: str, paused: bool) -> Archive:
-        with self._session.reading() as sql:
+        with self._session.transaction() as sql:
             row = sql.row(ArchiveRow, "pause_archive", archive=self.get(name).id, paused=paused)
         return row.archive() if row else self._unknown(name)
 

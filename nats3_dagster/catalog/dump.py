@@ -15,7 +15,7 @@ from psycopg import sql
 from nats3_dagster.catalog.connection import Connection, address, open_connection
 from nats3_dagster.catalog.dump_file import FORMAT, DumpReader, DumpWriter
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.schema import VERSION, check_version
+from nats3_dagster.catalog.schema import VERSION, check_version, share_version
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError, Conflict
 from nats3_dagster.fault_points import fault_point
@@ -74,7 +74,8 @@ def load(url: str, file: IO[bytes]) -> Dumped:
         raise CatalogError("The file is not a dump of a catalog, or of a newer release", "Upgrade nats3-dagster")
     if head.get("schema") != VERSION:
         raise CatalogError(
-            f"The dump is of schema {head.get('schema')}, and this release has {VERSION}", "Load it with its release"
+            f"The dump is of schema {head.get('schema')}, and this release has {VERSION}",
+            "Load it with its release, then migrate the catalog",
         )
     rows: dict[str, int] = {}
     with _transaction(url, "read write") as connection:
@@ -132,6 +133,7 @@ def _transaction(url: str, mode: LiteralString) -> Generator[Connection]:
             statements.run("set_session")
             with connection.transaction():
                 connection.execute(sql.SQL("set transaction " + mode))
+                share_version(statements, where)
                 yield connection
         except psycopg.Error as error:
             raise failed(error, where) from error

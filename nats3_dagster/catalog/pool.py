@@ -20,7 +20,7 @@ from nats3_dagster.actor import actor
 from nats3_dagster.catalog.connection import Connection, address, open_connection
 from nats3_dagster.catalog.pooler import check_pooler
 from nats3_dagster.catalog.refusals import failed
-from nats3_dagster.catalog.schema import check_version
+from nats3_dagster.catalog.schema import VERSION, check_version, share_version
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.errors import CatalogError
 
@@ -85,8 +85,12 @@ class Session:
     @contextmanager
     def transaction(self) -> Generator[Statements]:
         """All that is done inside is committed at its end, or nothing is. Inside another one it is a part of that."""
-        with self.reading() as statements, statements.connection.transaction():
-            yield statements
+        with self.reading() as statements:
+            is_part = statements.connection.info.transaction_status != TransactionStatus.IDLE
+            with statements.connection.transaction():
+                if not is_part:
+                    share_version(statements, self.where)
+                yield statements
 
     def _take(self) -> Connection:
         if os.getpid() != self._process:
@@ -163,10 +167,12 @@ def _has_news(connection: Connection) -> bool:
 
 def _answers(connection: Connection) -> bool:
     """True if the connection can be used. Only an answer shows that the server's host did not vanish since the last
-    call: 0.1 ms on one host. If not, it is closed."""
+    call, and that the schema is still this release's: 0.1 ms on one host. If not, it is closed, and opening another one
+    tells why."""
     try:
-        connection.execute("")
-    except psycopg.OperationalError:
-        connection.close()
-        return False
-    return True
+        if Statements(connection).value_or_none(str, "schema_version") == VERSION:
+            return True
+    except psycopg.Error:
+        pass
+    connection.close()
+    return False

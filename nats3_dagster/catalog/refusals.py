@@ -126,8 +126,8 @@ def failed(error: psycopg.Error, where: str) -> CatalogError:
             return CatalogError(f"Postgres at {where} refused a statement: {message}", _DEFECT)
 
 
-def not_migrated(error: psycopg.Error, where: str, user: str) -> CatalogError:
-    """The error of a migration that `user` ran."""
+def not_migrated(error: psycopg.Error, where: str, user: str, owner: str | None) -> CatalogError:
+    """The error of a migration that `user` ran. `owner`: of a catalog that was there."""
     message = error.diag.message_primary or ""
     match error:
         # The text is in the server's language; the name of its function is not.
@@ -135,6 +135,16 @@ def not_migrated(error: psycopg.Error, where: str, user: str) -> CatalogError:
             return CatalogError(
                 f"The role {user} may not create the extension btree_gist in {where}",
                 "As an administrator, run there: CREATE EXTENSION btree_gist; then migrate again",
+            )
+        case errors.InsufficientPrivilege() if owner is not None:
+            return CatalogError(
+                f"The role {user} may not change the schema of the catalog in {where}: {message}",
+                f"Nothing was changed. Migrate as its owner: name the role {owner} in NATS3_POSTGRES_URL",
+            )
+        case errors.LockNotAvailable():
+            return Conflict(
+                f"The catalog in {where} is in use: a transaction there did not end in time",
+                "Nothing was changed. Run it again when that has ended: a dump, a load or a rebuild may take long",
             )
         case errors.InsufficientPrivilege():
             return CatalogError(

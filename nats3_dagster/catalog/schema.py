@@ -1,7 +1,8 @@
 """The schema's version: migrate a database to it, and refuse one that has another.
 
 Invariant: two migrators follow one another (by a lock, in migrations/sql/prepare.sql), all migrations together are one
-transaction, and code never runs on a schema it was not written for.
+transaction, and code never writes into a schema it was not written for: each transaction of a program keeps migrations
+waiting, and is refused after one.
 """
 
 from functools import partial
@@ -11,7 +12,7 @@ from threading import Lock
 import psycopg
 from psycopg import errors
 
-from nats3_dagster.catalog.connection import address, open_connection
+from nats3_dagster.catalog.connection import Connection, address, open_connection
 from nats3_dagster.catalog.pooler import check_pooler
 from nats3_dagster.catalog.refusals import failed, incomplete, no_version, not_migrated
 from nats3_dagster.catalog.statements import Statements
@@ -19,9 +20,11 @@ from nats3_dagster.errors import CatalogError
 from nats3_dagster.steps import Next
 
 # The newest migration in migrations/versions, and the first. A test holds them together.
-VERSION = "0100"
+VERSION = "0101"
 _FIRST = "0100"
 _MIGRATIONS = Path(__file__).parent / "migrations"
+# How long a migration waits for what goes on in the catalog, as Postgres writes it: all transactions wait meanwhile.
+_PATIENCE = "30s"
 # Alembic's context is one for a process: two threads would take it from each other.
 _ALEMBIC = Lock()
 
@@ -37,6 +40,13 @@ def check_version(statements: Statements, where: str) -> None:
         raise incomplete(where, missing_parts(statements))
 
 
+def share_version(statements: Statements, where: str) -> None:
+    """Let no migration happen before the transaction ends. Raises CatalogError if one happened since the process
+    connected."""
+    if (version := statements.last_value(str, "share_schema")) != VERSION:
+        raise _newer(where, version)
+
+
 def migrate(url: str) -> None:
     """Migrate the database to this release's schema, unless it has it. Raises CatalogError."""
     where = address(url)
@@ -47,7 +57,9 @@ def migrate(url: str) -> None:
         try:
             check_pooler(connection, partial(open_connection, url), where)
             version = installed_version(Statements(connection), where)
-            missing = missing_parts(Statements(connection)) if version == VERSION else []
+            # Also before a migration: expected_parts would no longer name them after it.
+            missing = missing_parts(Statements(connection)) if version is not None else []
+            owner = Statements(connection).value_or_none(str, "schema_owner")
         except psycopg.Error as error:
             raise failed(error, where) from error
         if missing:
@@ -58,7 +70,7 @@ def migrate(url: str) -> None:
     try:
         _upgrade(url)
     except psycopg.Error as error:
-        raise not_migrated(error, where, user) from error
+        raise not_migrated(error, where, user, owner if version else None) from error
 
 
 def installed_version(statements: Statements, where: str) -> str | None:
@@ -71,9 +83,7 @@ def installed_version(statements: Statements, where: str) -> str | None:
         if version is None:
             raise no_version(where)
     if version is not None and version > VERSION:
-        raise CatalogError(
-            f"The catalog in {where} has schema {version}, newer than this release's {VERSION}", "Upgrade nats3-dagster"
-        )
+        raise _newer(where, version)
     if version is not None and version < _FIRST:
         raise CatalogError(
             f"The catalog in {where} has schema {version}, which a development version made", Next.MAKE_CATALOG_ANEW()
@@ -87,6 +97,13 @@ def missing_parts(statements: Statements) -> list[str]:
         return statements.values(str, "missing_parts")
     except (errors.UndefinedTable, errors.UndefinedFunction):
         return ["the list of its parts"]
+
+
+def _newer(where: str, version: str) -> CatalogError:
+    return CatalogError(
+        f"The catalog in {where} has schema {version}, newer than this release's {VERSION}",
+        "Upgrade nats3-dagster here, and start its processes again; nothing was written",
+    )
 
 
 def _asked_version(statements: Statements) -> str | None:
@@ -106,12 +123,17 @@ def _upgrade(url: str) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    engine = create_engine(
-        "postgresql+psycopg://", creator=lambda: open_connection(url, autocommit=False), poolclass=NullPool
-    )
+    engine = create_engine("postgresql+psycopg://", creator=partial(_migrating, url), poolclass=NullPool)
     with _ALEMBIC, engine.connect() as connection:
         config.attributes["connection"] = connection
         try:
             command.upgrade(config, "head")
         except DBAPIError as error:
             raise (error.orig if isinstance(error.orig, psycopg.Error) else error) from error
+
+
+def _migrating(url: str) -> Connection:
+    connection = open_connection(url, autocommit=False)
+    Statements(connection).run("set_patience", patience=_PATIENCE)
+    connection.commit()
+    return connection

@@ -60,6 +60,16 @@ class Statements:
         column = self.values(kind, statement, **values)
         return column[0] if column else None
 
+    def last_value(self, kind: type[T], statement: str, /) -> T:
+        """The first column of the one row of the last of several statements, which take no parameters."""
+        with self.connection.cursor(row_factory=scalar_row) as cursor:
+            cursor.execute(_text(statement))
+            while cursor.nextset():
+                pass
+            value: Any = cursor.fetchone()
+        assert isinstance(value, kind), f"{statement} does not answer with {kind.__name__}"
+        return value
+
     def run(self, statement: str, /, **values: object) -> int:
         """How many rows the statement wrote, or read."""
         return self.connection.execute(_text(statement), _given(values)).rowcount

@@ -23,6 +23,7 @@ from nats3_dagster.dev.postgres import programs
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import Mode, Reason, ReplayChunk, ReplayState
 from nats3_dagster_tests.support.catalog import spec, state
+from nats3_dagster_tests.support.waiting import eventually
 
 _TABLES = "select oid from pg_class where relnamespace = 'nats3'::regnamespace order by 1"
 
@@ -186,7 +187,7 @@ def test_a_database_without_the_schema_is_refused_with_the_way_out(empty_postgre
     ("version", "say"),
     [
         ("0010", "has schema 0010, which a development version made. This one and its objects stay"),
-        ("9999", "has schema 9999, newer than this release's .*Upgrade nats3-dagster"),
+        ("9999", "has schema 9999, newer than this release's .*Upgrade nats3-dagster here.*start its processes again"),
     ],
 )
 def test_a_schema_that_this_release_cannot_migrate_is_refused_and_kept(postgres_url, version, say):
@@ -197,10 +198,41 @@ def test_a_schema_that_this_release_cannot_migrate_is_refused_and_kept(postgres_
     assert _run(postgres_url, "select version_num from nats3.alembic_version") == [(version,)]
 
 
-def test_a_schema_of_an_earlier_release_is_to_be_migrated(postgres_url, monkeypatch):
-    monkeypatch.setattr(schema, "VERSION", "0101")
-    with pytest.raises(CatalogError, match="has schema 0100, and this release 0101.*Migrate the catalog"):
-        Catalog.connect(postgres_url)
+def test_a_process_of_an_earlier_release_writes_nothing_after_a_migration(postgres_url):
+    """It was connected before; what it does at the time of the migration is done before or not at all."""
+    newer = "update nats3.alembic_version set version_num = '9999'"
+    with Catalog.connect(postgres_url) as catalog, psycopg.connect(postgres_url) as migrator:
+        archive = catalog.archives.create(spec(), state())
+        with catalog.session.transaction():
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                migrator.execute("set lock_timeout = '100ms'")
+                migrator.commit()
+                migrator.execute(_MIGRATES)
+            catalog.archives.pause(archive.name)
+        migrator.rollback()
+        migrator.execute(_MIGRATES)
+        with ThreadPoolExecutor(1) as pool:
+            written = pool.submit(catalog.archives.resume, archive.name)
+            _until_one_waits(postgres_url)
+            migrator.execute(newer)
+            migrator.commit()
+            with pytest.raises(CatalogError, match="has schema 9999, newer than .*nothing was written"):
+                written.result(30)
+        # What a process read within the last second may be of before; later it asks.
+        with pytest.raises(CatalogError, match="has schema 9999, newer than"):
+            catalog.session._idle = [(connection, 0.0) for connection, _ in catalog.session._idle]
+            catalog.archives.all()
+    assert _run(postgres_url, "select paused from nats3.archive") == [(True,)]
+
+
+_MIGRATES = "select pg_advisory_xact_lock(hashtextextended('nats3.schema', 0))"
+
+
+def _until_one_waits(url):
+    waiting = """
+        select count(*) from pg_locks join pg_database d on d.oid = database
+        where locktype = 'advisory' and not granted and datname = current_database()"""
+    eventually(lambda: _run(url, waiting) == [(1,)], "a transaction that waits")
 
 
 def test_a_role_that_may_create_in_the_database_needs_no_administrator(role, empty_postgres_url):

@@ -16,6 +16,7 @@ from dagster import DagsterInstance, JobDefinition, job, op
 
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.catalog.schema import VERSION
 from nats3_dagster.defs.instance import instance_file
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import ReplaySpec, Selection
@@ -32,7 +33,7 @@ from nats3_dagster_tests.support.wire import Wire
 def worker(settings: Settings, nats3: Command, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL of a role that `nats3 migrate --grant` has granted, in the environment as well."""
     with role(settings.postgres) as url:
-        assert nats3.ok("migrate", "--grant", ROLE, "-o", "json").json == {"schema": "0100", "granted": ROLE}
+        assert nats3.ok("migrate", "--grant", ROLE, "-o", "json").json == {"schema": VERSION, "granted": ROLE}
         nats3.ok("migrate", "--grant", ROLE)
         monkeypatch.setenv("NATS3_POSTGRES_URL", url)
         yield url

@@ -14,6 +14,10 @@ where name in ('idle_session_timeout', 'idle_in_transaction_session_timeout', 't
 -- Says who works with the catalog on this connection.
 select set_config('nats3.actor', :actor, false);
 
+-- name: set_patience(patience)
+-- Says how long a migration on this connection waits for transactions and locks of others.
+select set_config('nats3.patience', :patience, false);
+
 -- name: search_schema()
 -- Lets the connection find our tables by names without the schema.
 set search_path to nats3;
@@ -22,9 +26,19 @@ set search_path to nats3;
 -- The process id of the server that runs this statement.
 select pg_backend_pid();
 
+-- name: share_schema()
+-- Keeps migrations waiting until the transaction ends, and says which version it then works with. Two statements: the second one sees
+-- what a migration committed while the first one waited for it.
+select pg_advisory_xact_lock_shared(hashtextextended('nats3.schema', 0));
+select version_num from nats3.alembic_version;
+
 -- name: schema_version()
 -- The newest migration that the database has.
 select version_num from nats3.alembic_version;
+
+-- name: schema_owner()
+-- The role that owns our schema.
+select pg_get_userbyid(nspowner)::text from pg_namespace where nspname = 'nats3';
 
 -- name: is_proven()
 -- True if the database keeps chunks from overlapping: a restore without the extension leaves that out.

@@ -1,5 +1,5 @@
 -- Parts: the functions, triggers, constraints, indexes and relations of the schema. pg_dump -n leaves the extension out, and what needs
--- it is then not restored: nothing would keep chunks from overlapping. A migration that adds or drops one makes expected_parts anew.
+-- it is then not restored: nothing would keep chunks from overlapping. Those that are expected: expected_parts.sql.
 create view nats3.present_part as
 select format('function %s with %s parameters', p.proname, p.pronargs) as part
 from pg_proc p
@@ -14,12 +14,3 @@ select format('constraint %s', conname) from pg_constraint where connamespace = 
 union all
 select format('%s %s', case relkind when 'i' then 'index' when 'v' then 'view' when 'S' then 'sequence' else 'table' end, relname)
 from pg_class where relnamespace = 'nats3'::regnamespace and relkind in ('r', 'v', 'i', 'S');
-
--- Those that the migration made.
-do $$
-begin
-    execute format(
-        'create function nats3.expected_parts() returns text[] language sql immutable return %L::text[]',
-        (select array_agg(distinct part order by part) from nats3.present_part));
-end
-$$;

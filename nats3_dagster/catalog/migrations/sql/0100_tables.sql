@@ -391,10 +391,6 @@ create index hour_seqs on nats3.hour (archive_id, incarnation_id, first_seq);
 -- Hours interleave where a clock stepped: a sequence may lie between the chunks of several hours.
 create index hour_span on nats3.hour using gist (archive_id, incarnation_id, int8range(first_seq, last_seq, '[]'));
 
--- The sequences beside an hour, and the hours beside a sequence: neither ascends with the other where a clock stepped.
-create index hour_order on nats3.hour using gist
-    (archive_id, incarnation_id, (nats3.hour_number(hour)::bigint), first_seq, last_seq);
-
 -- An hour that was sealed: its manifest is in the store. The highest number of an hour counts, and only while the hour is
 -- as it was sealed: same revision and number of chunks (both 0 for an hour without messages), and same losses.
 create table nats3.seal (
@@ -638,11 +634,3 @@ create table nats3.replay_chunk (
 create index replay_chunk_order on nats3.replay_chunk (replay_id, position);
 create index replay_chunk_pending on nats3.replay_chunk (replay_id, position) where state <> 'done';
 create index replay_chunk_chunk on nats3.replay_chunk (chunk_id);
-
--- A replay that runs, or is about to, and still has to publish messages of the chunk, or of those that were merged into it.
-create function nats3.replay_of(chunk bigint) returns text stable language sql as $$
-    select r.id from nats3.replay_chunk p join nats3.replay r on r.id = p.replay_id
-    where p.chunk_id in (select chunk union all select m.chunk_id from nats3.merged_chunk m where m.into_id = chunk)
-      and p.state = 'pending' and r.state in ('planned', 'running') and r.deleted_at is null and not nats3.is_lost(r)
-    limit 1
-$$;

@@ -1,5 +1,9 @@
 -- Run before Alembic looks at anything: its version table lives in our schema, and two migrators must not race.
 select pg_advisory_xact_lock(hashtextextended('nats3.migrate', 0));
+-- Transactions of programs end first (share_schema in session.sql), and none begins. A migration that waits keeps all of them waiting, so it
+-- does not wait for long, nor for a lock on a table.
+select set_config('lock_timeout', current_setting('nats3.patience'), true);
+select pg_advisory_xact_lock(hashtextextended('nats3.schema', 0));
 
 do $$
 begin

@@ -32,3 +32,4 @@ def upgrade() -> None:
         "parts",
     ):
         connection.execute((SQL / f"0100_{name}.sql").read_bytes())
+    connection.execute((SQL / "expected_parts.sql").read_bytes())

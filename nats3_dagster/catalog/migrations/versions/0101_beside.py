@@ -1,0 +1,17 @@
+"""What lies beside an hour, by a search of the nearest; the replay that a chunk waits for."""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0101"
+down_revision = "0100"
+
+SQL = Path(__file__).parents[1] / "sql"
+
+
+def upgrade() -> None:
+    connection = op.get_bind().connection.driver_connection
+    assert connection is not None
+    for name in ("0101_beside", "expected_parts"):
+        connection.execute((SQL / f"{name}.sql").read_bytes())
