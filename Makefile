@@ -1,7 +1,7 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
 .PHONY: help setup setup-user demo test test-quick spark-versions bench latency year check dev lock clean faults \
-    old-nats-servers object-lock-store
+    old-nats-servers object-lock-store kubernetes
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -24,6 +24,7 @@ help:
 	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
 	@echo "make old-nats-servers    nats-server 2.9.6 to 2.11, built with Go, for the tests that compare with them"
 	@echo "make object-lock-store   versitygw, built with Go, for the tests of Object Lock"
+	@echo "make kubernetes          deploy/kubernetes on the cluster of kubectl's context, if that is named for tests"
 	@echo "make check               lint, types, layers, known holes of libraries"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
 	@echo "make setup               .venv with tests and tools, nats-server, Java; make demo and make dev do without the tools"
@@ -74,6 +75,10 @@ dev: setup-user
 faults: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.faults $(if $(N),N=$(N)) $(if $(SEED),SEED=$(SEED)) \
 	    $(if $(ONLY),ONLY="$(ONLY)") $(if $(JOBS),JOBS=$(JOBS)) $(if $(TABLE),TABLE=$(TABLE)) $(if $(ROWS),ROWS=$(ROWS))
+
+kubernetes: setup
+	@NATS3_KUBERNETES=1; export NATS3_KUBERNETES; \
+	    $(RUN) $(BIN)/python -m pytest -n 0 -s nats3_dagster_tests/deploy/test_cluster.py $(ARGS)
 
 old-nats-servers:
 	@scripts/old-nats-servers.sh .nats3/old-nats-servers $(if $(VERSIONS),$(VERSIONS),2.9.6 2.9.7 2.10.29 2.11.15)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nats3_dagster_tests.deploy import chart, files
+from nats3_dagster_tests.deploy import chart, cluster, files
 from nats3_dagster_tests.deploy.files import KUBERNETES, ROOT
 
 # Of a machine of two cores, what is left beside the system's own pods.
@@ -221,3 +221,31 @@ def test_a_changed_setting_reaches_the_pods_by_the_way_that_the_docs_say() -> No
     assert "kubectl -n nats3 rollout restart deployment" in text
     # The value of a Kubernetes secret is what the API compares: the SHA-256 of a token.
     assert "sha256sum" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "named", "said"),
+    [
+        ("", "", "kubectl has no current context"),
+        ("production", "", "the context production is not named for tests"),
+        ("production", "staging", "the context production is not named for tests"),
+        ("my-test", "", "there is no helm here"),
+        ("staging", "staging", "there is no helm here"),
+    ],
+)
+def test_only_a_cluster_that_is_named_for_tests_is_touched(
+    name: str, named: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = shutil.which("kubectl") or pytest.skip("there is no kubectl here")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl").symlink_to(kubectl)
+    (tmp_path / "config").write_text(f"current-context: {name}\n" if name else "")
+    for variable, value in {
+        "NATS3_KUBERNETES": "1",
+        "NATS3_TEST_CONTEXT": named,
+        "KUBECONFIG": str(tmp_path / "config"),
+        "PATH": str(tmp_path / "bin"),
+    }.items():
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(pytest.skip.Exception, match=said):
+        cluster.context()

@@ -13,11 +13,12 @@ _LINGER_0 = struct.pack("ii", 1, 0)  # close() then resets the connection
 
 
 class TcpProxy:
-    """Listens on `port` for a server on the same host. Its faults hold for all connections until `repair`."""
+    """Listens on `port` of `host` for a server on this one. Its faults hold for all connections until `repair`."""
 
-    def __init__(self, server_port: int) -> None:
+    def __init__(self, server_port: int, host: str = "127.0.0.1") -> None:
         self._server_port = server_port
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._host = host
+        self._listener = socket.create_server((host, 0), backlog=64)
         self.port: int = self._listener.getsockname()[1]
         # Clients that have connected so far.
         self.connections = 0
@@ -65,7 +66,7 @@ class TcpProxy:
 
     def come_back(self) -> None:
         """Listen again after `hang_up`."""
-        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        self._listener = socket.create_server((self._host, self.port), backlog=64)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def pieces(self, source: socket.socket, from_client: bool) -> Iterator[bytes]:
