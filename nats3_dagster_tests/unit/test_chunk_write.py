@@ -43,6 +43,29 @@ def read(data: bytes | pa.Buffer, meta: ChunkMeta) -> list[Message]:
     ]
 
 
+def test_the_largest_message_is_taken_and_a_larger_one_is_refused() -> None:
+    """A chunk with it could not be read: a row group has 256 MiB of text at most, with a subject of 64 KiB."""
+    most, payload = (256 << 20) - (64 << 10), bytes((256 << 20) + 1)
+    batches = [batch_of([message]) for message in plain(2, size=0)]
+    at = batches[0].schema.get_field_index("data")
+    for size, headers, is_taken in ((most, 0, True), (most + 1, 0, False), (most, 1, False)):
+        data = pa.Array.from_buffers(
+            pa.binary(), 1, [None, pa.array([0, size], pa.int32()).buffers()[1], pa.py_buffer(payload)]
+        )
+        batch = batches[0].set_column(at, "data", data)
+        if headers:
+            batch = batch.set_column(at - 1, "headers", pa.array([b"x"]))
+        writer = new_writer()
+        if is_taken:
+            writer.write(batch)
+            continue
+        with pytest.raises(
+            ChunkError, match=r"sequences 1 to 1 has [0-9,]+ bytes, .* takes 268,369,920 at most. Delete"
+        ):
+            writer.write(batch)
+        assert writer.messages == 0
+
+
 def plain(count: int, first: int = 1, size: int = 10, subject: str = "logs.a") -> list[Message]:
     return [(first + n, START + n, subject, None, b"x" * size) for n in range(count)]
 

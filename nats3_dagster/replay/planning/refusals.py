@@ -27,6 +27,9 @@ _HEADERS = {
     "allow_rollup_hdrs": "rollups",
     "allow_msg_schedules": "schedules",
 }
+# Bytes of a message in a stream that stores in files: a record has at most 32 MiB, with 34 and the subject beside it.
+# Older servers store larger ones, and cannot read them again (nats-server issue 6797).
+_MOST_IN_FILE = (32 << 20) - 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ def _load(
     """Returns the load of these chunks. Sizes are exact where they may exceed a limit of the server
     (`max_payload`, bytes) or of a target. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
     limits = (t.config.get("max_msg_size", -1) for t in targets)
-    limit = min([max_payload, *(size for size in limits if size >= 0)])
+    in_files = [_MOST_IN_FILE] if any(_is_in_files(t.config) for t in targets) else []
+    limit = min([max_payload, *in_files, *(size for size in limits if size >= 0)])
     measured = sizes(workspace, spec, transform, chosen, limit, with_ids=with_ids)
     counts: Counter[str] = Counter()
     for subject, count in chosen.subjects.items():
@@ -170,6 +174,13 @@ def _refusals(
             f"The largest message takes {largest} bytes with its headers when replayed; {name} takes up to {limit}",
             f"Set max_msg_size of stream {target.name} to at least {largest}",
         )
+    if largest > _MOST_IN_FILE and _is_in_files(config):
+        what = f"The largest message takes {largest} bytes with its headers when replayed; {name} stores in files"
+        yield f"{what}, where a server takes up to {_MOST_IN_FILE}", "Choose a target with storage in memory"
+
+
+def _is_in_files(config: Mapping[str, Any]) -> bool:
+    return config.get("storage", "file") == "file"
 
 
 def _too_full(link: Link, target: StreamState, load: Load) -> Iterator[tuple[str, str]]:
