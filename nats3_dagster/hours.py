@@ -22,7 +22,7 @@ CLOCKS_S = 30
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 # The year 1, which servers write for no time. An offset may lead before it.
 _FIRST_NS = -62_135_596_800 * SECOND_NS
-_KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00")
+_KEY = re.compile(r"\d{4}-\d\d-\d\d-\d\d:00", re.ASCII)
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
 
 

@@ -29,7 +29,7 @@ _MOST_WINDOW = 8 << 20
 MOST_TEXT = 32 << 20
 # Bytes of a frame that are decompressed at a time: a block of 4 may hold 128 KiB.
 _STEP = 256
-_KEY = re.compile(r"/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/manifest-(\d{4,})-[0-9a-f]{12}\.json\.zst$")
+_KEY = re.compile(r"/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/manifest-(\d{4,})-[0-9a-f]{12}\.json\.zst\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

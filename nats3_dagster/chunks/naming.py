@@ -6,14 +6,18 @@ key and finds its own object, and a listing of keys shows the ranges without ope
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
-from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.errors import OperatorError
+from nats3_dagster.hours import LAST_NS, SECOND_NS, hour_start
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.archive_spec import archive_prefix
 
 _NAME = re.compile(
-    r"/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/(?P<token>\d{8}T\d{15}Z)-(\d{20})-(\d{20})-(?P<digest>[0-9a-f]{12})\.parquet$"
+    r"/date=(\d{4}-\d\d-\d\d)/hour=(\d\d)"
+    r"/(?P<token>\d{8}T\d{15}Z)-(\d{20})-(\d{20})-(?P<digest>[0-9a-f]{12})\.parquet\Z",
+    re.ASCII,
 )
 
 
@@ -28,18 +32,33 @@ class ChunkName(NamedTuple):
     @property
     def created_ns(self) -> int:
         """The time of the incarnation's token, in nanoseconds."""
-        moment = datetime.strptime(self.token[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-        return int(moment.timestamp()) * SECOND_NS + int(self.token[15:24])
+        return _time(self.token)
 
 
 def parse_key(key: str) -> ChunkName | None:
-    """The parts of a chunk's key; None for any other object."""
+    """The parts of a chunk's key; None for any other object, also one whose name has no date, no time or no range."""
     match = _NAME.search(key)
     if match is None:
         return None
-    return ChunkName(
+    name = ChunkName(
         f"{match[1]}-{match[2]}:00", match["token"], SeqRange(int(match[4]), int(match[5])), match["digest"]
     )
+    return name if _are_times(name.hour, name.token) and 0 < name.covers.first <= name.covers.last < 1 << 63 else None
+
+
+# Many keys have the same.
+@lru_cache(10_000)
+def _are_times(hour: str, token: str) -> bool:
+    try:
+        return hour_start(hour) <= LAST_NS and 0 <= _time(token) <= LAST_NS
+    except (OperatorError, ValueError):
+        return False
+
+
+def _time(token: str) -> int:
+    """Raises ValueError."""
+    moment = datetime.strptime(token[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    return int(moment.timestamp()) * SECOND_NS + int(token[15:24])
 
 
 def hour_folder(prefix: str, archive: str, hour: str) -> str:

@@ -18,7 +18,7 @@ from types import FrameType
 
 import typer
 
-from nats3_dagster.cli.terminal.progress import note
+from nats3_dagster.cli.terminal.progress import note, printable_lines
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.plausible import secret_in
@@ -51,7 +51,7 @@ def _run(command: Callable[[], object], debug: bool, words: Mapping[Next, str]) 
         if isinstance(error, SystemExit | GeneratorExit):
             raise
         if debug:
-            print(redacted(traceback.format_exc()), file=sys.stderr, end="")
+            print(printable_lines(redacted(traceback.format_exc())), file=sys.stderr)
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             _forget_output()
         line, status = _ending(error, words)
@@ -125,13 +125,20 @@ def take_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+class _Lines(logging.Formatter):
+    """Log records may have names of others: nothing in them moves the cursor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable_lines(super().format(record))
+
+
 @contextmanager
 def _logs(*, debug: bool) -> Iterator[None]:
     """Our own warnings are lines on stderr. What libraries log we report in our own words: it is shown with `--debug`
     only."""
     redact_logs()
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s" if debug else "Warning: %(message)s"))
+    handler.setFormatter(_Lines("%(name)s: %(message)s" if debug else "Warning: %(message)s"))
     logger = logging.getLogger() if debug else logging.getLogger("nats3_dagster")
     level, propagate, root = logger.level, logger.propagate, logging.getLogger()
     quiet = logging.NullHandler()  # else logging's last resort prints what has no handler

@@ -14,11 +14,13 @@ from typing import Any, cast
 LONGEST = 1000
 # Pixels: a minute is 8 wide, the highest 64 high.
 _WIDE, _HIGH = 8, 64
+# Control characters, line ends, turns of the direction of writing, and bytes that are not UTF-8.
+_UNSEEN = re.compile(r"[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def code(text: str) -> str:
-    """The text as inline code that holds in a table too, control characters and line ends by their escapes."""
-    shown = re.sub(r"[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: ascii(match[0])[1:-1], text)
+    """The text as inline code that holds in a table too; what is no character to look at, by its escape."""
+    shown = _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], text)
     # A cell ends at a bar, and this escape is taken away before the code is read.
     shown = shown.replace("|", r"\|")
     fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)

@@ -2,6 +2,7 @@
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.job import ExportJob, Group
+from nats3_dagster.path_part import path_part
 
 # As in the names of chunks: so names sort as sequences do.
 _DIGITS = 20
@@ -15,7 +16,7 @@ def file_path(job: ExportJob, group: Group, key: str, slot: int, first: int, las
     path = job.spec.path.format(
         archive=job.archive,
         export=job.spec.name,
-        stream=job.stream,
+        stream=path_part(job.stream),
         key=key,
         date=job.hour[:10],
         hour=job.hour[11:13],

@@ -9,6 +9,7 @@ from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.destination import Destination, parse_destination
 from nats3_dagster.model.pattern import Pattern
 from nats3_dagster.model.spec_table import Kind, check_settings, setting
+from nats3_dagster.path_part import path_part
 from nats3_dagster.subjects import check_filter
 
 Format = Literal["parquet", "csv", "ndjson", "raw", "messages"]
@@ -178,7 +179,7 @@ class ExportSpec:
         for part in self.path.split("/")[:-1]:
             if not {name for _, name, _, _ in Formatter().parse(part)} <= {None, "archive", "export", "stream"}:
                 break
-            fixed.append(part.format(archive=archive, export=self.name, stream=stream))
+            fixed.append(part.format(archive=archive, export=self.name, stream=path_part(stream)))
         return "/".join(fixed)
 
     @property

@@ -6,6 +6,8 @@ import io
 import json
 import struct
 
+import duckdb
+import polars
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset as pads
@@ -148,6 +150,26 @@ def test_engines_read_the_folders_of_keys_as_a_column(case):
     rows = pads.dataset(case.out, format="parquet", partitioning="hive").to_table().to_pylist()
     assert sorted((row["key"], row["n"]) for row in rows) == sorted((key, n) for n, key in enumerate(keys))
     assert {(row["date"], row["hour"]) for row in rows} == {("2026-11-21", 7)}
+
+
+def test_engines_read_the_folders_of_any_keys(case):
+    """One key that is not UTF-8 or that ends within a character would make engines refuse all files beside it."""
+    subjects = ["rome", "\udcff", "%FF", "日" * 60, "日" * 59 + "本", "__HIVE_DEFAULT_PARTITION__"]
+    case.chunk(*[(f"x.{subject}", b"%d" % n) for n, subject in enumerate(subjects)])
+    case.run(decode="text", key="subject:2", format="parquet", compression="none")
+    files = f"{case.out}/key=*/*/*/*.parquet"
+    paths = sorted(map(str, case.out.glob("key=*/*/*/*.parquet")))
+    dataset = pads.dataset(paths, format="parquet", partition_base_dir=str(case.out), partitioning="hive")
+    select = f"SELECT text, key FROM read_parquet('{files}', hive_partitioning=true)"
+    every = [
+        {row["text"]: row["key"] for row in dataset.to_table().to_pylist()},
+        dict(polars.scan_parquet(files, hive_partitioning=True).select("text", "key").collect().rows()),
+        dict(duckdb.execute(select).fetchall()),
+    ]
+    assert every == every[:1] * 3
+    assert (len(set(every[0].values())), None in every[0].values()) == (len(subjects), False)
+    assert [every[0][text] for text in "02"] == ["rome", "%FF"]
+    assert [every[0][text].partition("~")[0] for text in "1345"] == ["%FF", "日" * 16, "日" * 16, subjects[5]]
 
 
 def test_hostile_keys_stay_below_the_destination_and_apart(case):

@@ -94,8 +94,9 @@ def _csv(rows: Iterable[tuple[Any, ...]], escape_formulas: bool) -> None:
     for row in rows:
         texts = [views.text(value) for value in row]
         if escape_formulas:
-            texts = [escaped(text) if isinstance(value, str) else text for value, text in zip(row, texts, strict=True)]
-        print(",".join(_field(value, shown(text)) for value, text in zip(row, texts, strict=True)))
+            texts = [escaped(text) for text in texts]
+        line = ",".join(_field(value, shown(text)) for value, text in zip(row, texts, strict=True))
+        print(line or '""')  # readers pass over an empty line
 
 
 def _field(value: Any, text: str) -> str:

@@ -56,7 +56,7 @@ def _within(look: Callable[[], Iterable[str]], incomplete: str) -> list[str]:
         thread.join(LIMIT_S)
     finally:
         logging.disable(logging.NOTSET)
-    return [name for name in list(names) if name.startswith(incomplete)]
+    return [name for name in list(names) if name.startswith(incomplete) and name.isprintable()]
 
 
 def _archives() -> list[str]:

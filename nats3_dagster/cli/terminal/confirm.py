@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from nats3_dagster.cli.terminal.progress import printable_lines
 from nats3_dagster.errors import OperatorError
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -16,5 +17,5 @@ def confirm(what: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise OperatorError(f"{what}. There is no terminal to confirm this on", "Add --yes")
-    if not typer.confirm(f"{what}. Go on?", err=True):
+    if not typer.confirm(printable_lines(f"{what}. Go on?"), err=True):
         raise OperatorError("It was not confirmed: nothing was changed")

@@ -5,9 +5,11 @@ markup.
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from itertools import zip_longest
 from typing import Any
 
@@ -17,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from nats3_dagster.cli.global_options import Format as Format
-from nats3_dagster.cli.terminal.progress import note, printable
+from nats3_dagster.cli.terminal.progress import note, printable, printable_lines
 from nats3_dagster.cli.terminal.wrapping import wrapped
 from nats3_dagster.hours import SECOND_NS, parse_time
 
@@ -28,6 +30,9 @@ Columns = Mapping[str, Callable[[Any], object]]
 Size = ByteSize
 # Terminal columns between two of a table, and the least that prose is wrapped to.
 BETWEEN, PROSE_LEAST = 2, 24
+# Numbers of YAML 1.2.
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_OCTAL = re.compile(r"0o[0-7]+\Z")
 
 
 class Moment(int):
@@ -47,7 +52,7 @@ def show(output: Format, items: Sequence[Any], columns: Columns) -> None:
         print_document(output, list(items))
         return
     rows = [[value(item) for value in columns.values()] for item in items]
-    cells = [list(columns), *([text_of(value) for value in row] for row in rows)]
+    cells = [[*map(printable, columns)], *([text_of(value) for value in row] for row in rows)]
     numeric = [all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(columns))]
     prose = [any(isinstance(row[at], Prose) for row in rows) for at in range(len(columns))]
     shown = _shown(cells, prose)
@@ -62,7 +67,7 @@ def show_one(output: Format, item: Item, lines: Mapping[str, object]) -> None:
     if output is not Format.table:
         print_document(output, item)
         return
-    cells = [[title, text_of(value)] for title, value in lines.items() if value is not None]
+    cells = [[printable(title), text_of(value)] for title, value in lines.items() if value is not None]
     _print_table(cells, [False, False], [False, True], has_titles=False)
 
 
@@ -101,7 +106,7 @@ def counted(count: int, noun: str) -> str:
 
 def print_text(text: str) -> None:
     """Lines that a program may read. On a terminal nothing in them moves the cursor."""
-    print("\n".join(map(printable, text.splitlines())) if sys.stdout.isatty() else text.rstrip("\n"))
+    print(printable_lines(text) if sys.stdout.isatty() else text.rstrip("\n"))
 
 
 def print_document(output: Format, value: object, *, one_line: bool = False) -> None:
@@ -113,11 +118,23 @@ def print_document(output: Format, value: object, *, one_line: bool = False) -> 
 
 
 def as_yaml(value: object) -> str:
+    """A document of YAML that readers of YAML 1.1 and of 1.2 take for the same."""
     import yaml
 
     # What JSON makes of it: YAML knows no numbers and texts with classes of their own. ASCII, as JSON is.
-    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return yaml.dump(json.loads(json.dumps(value)), Dumper=dumper, sort_keys=False, width=1_000_000)
+    return yaml.dump(json.loads(json.dumps(value)), Dumper=_dumper(), sort_keys=False, width=1_000_000)
+
+
+@cache
+def _dumper() -> Any:
+    """PyYAML's, which is of YAML 1.1, with the numbers of 1.2: a text that looks like one gets quotes."""
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    dumper: Any = type("_Dumper", (base,), {})
+    for kind, form, begins in (("float", _FLOAT, "-+.0123456789"), ("int", _OCTAL, "0")):
+        dumper.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", form, list(begins))
+    return dumper
 
 
 def _width() -> int:

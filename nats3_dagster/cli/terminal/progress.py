@@ -48,6 +48,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split("\n")))
 
 
+def printable_lines(text: str) -> str:
+    """`text` with its line ends, and other control characters spelled out."""
+    return "\n".join(map(printable, text.splitlines()))
+
+
 class OnCount(Protocol):
     """To call with how far something is. Any thread may call it."""
 
@@ -155,7 +160,7 @@ def _bar(what: str, unit: str, passing: bool) -> Iterator[OnCount]:
                 total=total,
                 visible=True,
                 count=f"{done:,}/{total:,}",
-                note=note,
+                note=printable(note),
                 pace="" if note else f"{unit} {rate:,.0f}/s",
             )
 

@@ -3,17 +3,14 @@
 Invariant: two keys never have one path, and no key leads out of the destination.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
 
 from nats3_dagster.exports.decoding.message import Message, Row, Undecodable
+from nats3_dagster.path_part import path_part
 
-# Characters of a key in a path. What is left out: file systems take 255 bytes of a name.
-MAX_KEY = 150
 # Where files are not split.
 ALL = "all"
 
@@ -21,17 +18,10 @@ KeyOf = Callable[[Message, Row], str]
 
 
 def escaped(key: str) -> str:
-    """The key as one part of a path: letters, digits, `_`, `-` and `.` as they are, the rest as %XX, a `_` or `.` in
-    front too (engines pass over such names); a long one is cut and ends with ~ and a hash. Raises Undecodable."""
+    """The key as one part of a path. Raises Undecodable."""
     if not key:
         raise Undecodable("The key is empty")
-    text = quote(key, safe="", errors="surrogatepass").replace("~", "%7E")
-    if text[0] in "_.":
-        text = f"%{ord(text[0]):02X}{text[1:]}"
-    if len(text) <= MAX_KEY:
-        return text
-    digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
-    return f"{text[:MAX_KEY]}~{digest}"
+    return path_part(key)
 
 
 def tokens_of(key: str) -> Callable[[str], str]:
@@ -67,8 +57,9 @@ def key_of(key: str | None) -> KeyOf:
 
 
 def _header(message: Message, name: str, default: str) -> str:
-    """The header's value; the default where the message does not have it, or has it empty."""
-    value = message.header_fields().get(name) or default
+    """The header's value, with a lone surrogate for each byte that is not UTF-8: two values are two keys. The default
+    where the message does not have it, or has it empty."""
+    value = message.header_fields("surrogateescape").get(name) or default
     if not value:
         raise Undecodable(f"The message has no header {name}, and the key no default: header:{name}:DEFAULT")
     return value

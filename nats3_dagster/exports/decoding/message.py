@@ -33,13 +33,13 @@ class Message(NamedTuple):
         """The bytes of a subject that is not UTF-8; None of any other."""
         return None if self.exact is None else self.exact.encode("utf-8", "surrogateescape")
 
-    def header_fields(self) -> dict[str, str]:
-        """The headers by name; of a name that is there again, the first value."""
+    def header_fields(self, errors: str = "replace") -> dict[str, str]:
+        """The headers by name; of a name that is there again, the first value. `errors`: as `bytes.decode` has it."""
         fields: dict[str, str] = {}
-        for line in (self.headers or b"").decode("utf-8", "replace").split("\r\n")[1:]:
+        for line in (self.headers or b"").decode("utf-8", errors).split("\r\n")[1:]:
             name, colon, value = line.partition(":")
             if colon:
-                fields.setdefault(name, value.strip())
+                fields.setdefault(name, value.strip(" \t"))
         return fields
 
     def document(self, stream: str) -> dict[str, Any]:
