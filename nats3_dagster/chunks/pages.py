@@ -4,14 +4,15 @@ Invariant: no page is decoded that takes more memory than its row group may have
 pages themselves, because the decoder believes these and not the footer.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from nats3_dagster.chunks.columns import CHUNK_BYTES, MOST_BYTES
-from nats3_dagster.chunks.footer import FOREIGN, Footer
+from nats3_dagster.chunks.footer import DAMAGED, FOREIGN, Footer
 from nats3_dagster.errors import ChunkError
 
 # Bytes: what a column has beside its values, such as the levels of nulls.
@@ -21,57 +22,60 @@ _ROW: Final = 32
 # Bytes that values may take which share their bytes with others: of a dictionary, or front-coded.
 _MOST_SHARED: Final = 256 << 20
 _NUMBERS: Final = ("seq", "time", "time_ns")
+_NOT_SHARED: Final = (*_NUMBERS, "subject")
 
 _DICTIONARY_PAGE: Final = 2
 _DELTA_BYTE_ARRAY: Final = 7
-# The fields of a PageHeader of Parquet's Thrift definition.
-_TYPE, _UNCOMPRESSED, _COMPRESSED = (1,), (2,), (3,)
+# The fields of a PageHeader of Parquet's Thrift definition: their numbers, a hexadecimal digit for each structure.
+_TYPE, _UNCOMPRESSED, _COMPRESSED = 0x1, 0x2, 0x3
 # Number of values and their encoding, by the type of the page: data, dictionary, data of version 2.
-_VALUES: Final = {0: ((5, 1), (5, 2)), _DICTIONARY_PAGE: ((7, 1), (7, 2)), 3: ((8, 1), (8, 4))}
+_VALUES: Final = {0: (0x51, 0x52), _DICTIONARY_PAGE: (0x71, 0x72), 3: (0x81, 0x84)}
+_HIGHEST_FIELD: Final = 15
+_DEEPEST: Final = 3
 
 
-class Page(NamedTuple):
-    """The header of a page."""
-
-    is_dictionary: bool
-    size: int  # bytes, decompressed
-    values: int
-    encoding: int
-
-
-def check_pages(data: memoryview, column: str, rows: int, footer: Footer) -> None:
+def check_pages(data: memoryview, column: str, rows: int, footer: Footer) -> int:
     """Raises ChunkError where the pages of a column of a row group with these rows expand to more than it may have.
-    `data`: all bytes of the column."""
+    `data`: all bytes of the column. Returns the bytes of its dictionary."""
     most = _most(column, rows, footer)
     size = values = dictionary = expanded = 0
-    for page in _pages(data):
-        size += page.size
-        if page.is_dictionary:
-            dictionary += page.size
+    is_shared = column not in _NOT_SHARED
+    for is_dictionary, page_size, page_values, encoding in _pages(data):
+        size += page_size
+        if is_dictionary:
+            dictionary += page_size
             continue
-        values += page.values
+        values += page_values
         if size > most or values > rows:
             break
-        shared = page.size if page.encoding == _DELTA_BYTE_ARRAY else 0
-        if column not in (*_NUMBERS, "subject"):
-            shared = max(shared, dictionary)
-        expanded += shared * page.values
+        shared = page_size if encoding == _DELTA_BYTE_ARRAY else 0
+        if is_shared and dictionary > shared:
+            shared = dictionary
+        expanded += shared * page_values
         if expanded > _MOST_SHARED:
             raise _too_much(f"the values of its column {column} may take {expanded:,} bytes")
     if size > most:
         raise _too_much(f"its column {column} takes {size:,} bytes when it is read, and may take {most:,}")
     if values > rows:
         raise _too_much(f"its column {column} has {values:,} values for {rows:,} messages")
+    return dictionary
+
+
+def have_room(dictionary: int, rows: int, footer: Footer) -> bool:
+    """True if subjects with a dictionary of this size have room, whichever of it each row has."""
+    return dictionary * rows <= _most("subject", rows, footer)
 
 
 def check_subject_text(subjects: pa.ChunkedArray, footer: Footer) -> None:
     """Raises ChunkError where the subjects of a row group, decoded from their dictionaries, would take more than it may
     have."""
+    most = _most("subject", len(subjects), footer)
     size = 0
     for part in subjects.chunks:
         lengths = pc.binary_length(part.dictionary).to_numpy()
-        size += int(lengths[part.indices.to_numpy()].sum(dtype=np.int64))
-    most = _most("subject", len(subjects), footer)
+        if int(lengths.max(initial=0)) * len(subjects) > most:
+            lengths = lengths[part.indices.to_numpy()]
+            size += int(lengths.sum(dtype=np.int64))
     if size > most:
         raise _too_much(f"its subjects take {size:,} bytes, and may take {most:,}")
 
@@ -87,72 +91,68 @@ def _too_much(what: str) -> ChunkError:
     return ChunkError(f"The chunk expands to more than its messages have: {what}", FOREIGN)
 
 
-def _pages(data: memoryview) -> "list[Page]":
-    """The pages, by their headers. Raises ChunkError."""
-    pages: list[Page] = []
-    at = 0
+def _pages(data: memoryview) -> Iterator[tuple[bool, int, int, int]]:
+    """For each page, by its header: whether it is a dictionary, its bytes when it is decompressed, the number of its
+    values, their encoding. Raises ChunkError."""
+    at, end = 0, len(data)
     try:
-        while at < len(data):
-            fields: dict[tuple[int, ...], int] = {}
-            at = _struct(data, at, (), fields) + fields[_COMPRESSED]
-            if fields[_COMPRESSED] < 0 or fields[_UNCOMPRESSED] < 0 or at > len(data):
+        while at < end:
+            at, fields = _header(data, at)
+            at += fields[_COMPRESSED]
+            size, kind = fields[_UNCOMPRESSED], fields[_TYPE]
+            if fields[_COMPRESSED] < 0 or size < 0 or at > end:
                 raise ValueError("a page does not lie in its column")
-            if names := _VALUES.get(fields[_TYPE]):
-                values, encoding = (fields[name] for name in names)
-                if values < 0:
+            if kind in _VALUES:
+                values, encoding = _VALUES[kind]
+                if fields[values] < 0:
                     raise ValueError("a page has less than no values")
-                pages.append(Page(fields[_TYPE] == _DICTIONARY_PAGE, fields[_UNCOMPRESSED], values, encoding))
-    except (IndexError, KeyError, ValueError, RecursionError) as error:
-        raise ChunkError("The pages of the chunk cannot be told apart", FOREIGN) from error
-    return pages
+                yield kind == _DICTIONARY_PAGE, size, fields[values], fields[encoding]
+    except (IndexError, KeyError, ValueError) as error:
+        raise ChunkError("The pages of the chunk cannot be told apart", DAMAGED) from error
 
 
-# Thrift's compact protocol. Types of fields: 1 and 2 are true and false, 3 a byte, 4 to 6 integers, 7 a double, 8
-# bytes, 9 and 10 lists and sets, 12 a structure.
+def _header(data: memoryview, at: int) -> tuple[int, dict[int, int]]:
+    """Where a header ends that begins at `at`, and its integers of 32 bits, by their fields.
 
-
-def _struct(data: memoryview, at: int, path: tuple[int, ...], fields: dict[tuple[int, ...], int]) -> int:
-    """Where a structure ends that begins at `at`; its integers are put into `fields`, by their numbers."""
-    number = 0
-    while kind := data[at]:
-        at += 1
-        if kind >> 4:
-            number += kind >> 4
-        else:
-            at, number = _integer(data, at)
-        at = _value(data, at, kind & 15, (*path, number), fields)
-    return at + 1
-
-
-def _value(data: memoryview, at: int, kind: int, path: tuple[int, ...], fields: dict[tuple[int, ...], int]) -> int:
-    if kind in (4, 5, 6):
-        at, fields[path] = _integer(data, at)
-        return at
-    if kind == 12:
-        return _struct(data, at, path, fields)
-    if kind == 8:
-        at, length = _varint(data, at)
-        return at + length
-    if kind in (1, 2):
-        return at
-    if kind in (3, 7):
-        return at + (1 if kind == 3 else 8)
-    raise ValueError("a header of a page has a field that none has")
-
-
-def _integer(data: memoryview, at: int) -> tuple[int, int]:
-    at, raw = _varint(data, at)
-    return at, (raw >> 1) ^ -(raw & 1)
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
+    Thrift's compact protocol. Types of fields: 1 and 2 are true and false, 3 a byte, 4 to 6 integers, 7 a double, 8
+    bytes, 12 a structure. Refused is what decoders take for another number, because they cut it to its type, and what
+    no header has. Fields ascend, so none is there twice."""
+    fields: dict[int, int] = {}
+    outer: list[int] = []  # the fields of the structures around this one
+    field = 0
     while True:
         byte = data[at]
         at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return at, value
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number without an end")
+        if not byte:
+            if not outer:
+                return at, fields
+            field = outer.pop()
+            continue
+        step, kind = byte >> 4, byte & 15
+        if not step or (field & 15) + step > _HIGHEST_FIELD:
+            raise ValueError("a header of a page has a field that none has")
+        field += step
+        if kind in (4, 5, 6, 8):
+            byte = data[at]
+            at += 1
+            value, shift = byte & 127, 7
+            while byte > 127:
+                if shift > 63:
+                    raise ValueError("a number without an end")
+                byte = data[at]
+                at += 1
+                value |= (byte & 127) << shift
+                shift += 7
+            if kind == 8:
+                at += value
+            elif kind == 5:
+                if value >> 32:
+                    raise ValueError("a number has more bits than its type")
+                fields[field] = (value >> 1) ^ -(value & 1)
+        elif kind == 12 and len(outer) < _DEEPEST:
+            outer.append(field)
+            field <<= 4
+        elif kind in (3, 7):
+            at += 1 if kind == 3 else 8
+        elif kind not in (1, 2):
+            raise ValueError("a header of a page has a field that none has")

@@ -18,7 +18,7 @@ from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
 from nats3_dagster.chunks.footer_cache import ParsedFooter
 from nats3_dagster.chunks.group_subjects import may_have_any
 from nats3_dagster.chunks.meta import COUNTED, RowCounts, meta_of
-from nats3_dagster.chunks.pages import check_pages, check_subject_text
+from nats3_dagster.chunks.pages import check_pages, check_subject_text, have_room
 from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError, StoreError
 from nats3_dagster.model import ChunkMeta, SeqRange
@@ -223,28 +223,21 @@ class ChunkReader:
     def _groups(self, columns: Sequence[str], dictionary: bool) -> Callable[[int], pa.RecordBatch]:
         """Reads row groups by their index, and from elsewhere what is missing or damaged here."""
         checked = _Checked(self._source, self.footer_start)
-        with _arrow_errors():
-            file = pq.ParquetFile(
-                pa.PythonFile(checked, mode="r"),
-                metadata=self._parquet,
-                # A subject is decoded once its messages are known to have room: few bytes may stand for many.
-                read_dictionary=["subject"],
-                page_checksum_verification=True,
-                pre_buffer=False,
-            )
+        # No filter of subjects stands for many subjects: then another file need not be opened.
+        checked.keeps_dictionary = dictionary or not any(self.footer.group_subjects)
+        file = self._file(checked)
 
         def read(index: int) -> pa.RecordBatch:
-            group = self.footer.row_groups[index]
+            nonlocal file
             if self._prepare is not None:
                 self._prepare(*self.span(index, columns))
-            checked.expect(columns, group.rows, self.footer)
-            with _arrow_errors():
-                # Not `read_row_group`: it makes room for the number of values in Parquet's footer.
-                batches = file.iter_batches(group.rows, [index], list(columns), use_threads=False)
-                table = _taken(batches, group.rows, index)
-                if "subject" in columns:
-                    table = _with_subjects(table, self.footer, dictionary)
-                return _whole(table, group, index)
+            try:
+                return self._read(file, checked, index, columns, dictionary)
+            except _Shared:
+                # The other row groups will be as this one.
+                checked.keeps_dictionary = True
+                file = self._file(checked)
+                return self._read(file, checked, index, columns, dictionary)
 
         def read_or_otherwise(index: int) -> pa.RecordBatch:
             try:
@@ -255,6 +248,30 @@ class ChunkReader:
                 return other.group(index, columns, dictionary=dictionary)
 
         return read_or_otherwise
+
+    def _file(self, checked: "_Checked") -> pq.ParquetFile:
+        with _arrow_errors():
+            return pq.ParquetFile(
+                pa.PythonFile(checked, mode="r"),
+                metadata=self._parquet,
+                read_dictionary=["subject"] if checked.keeps_dictionary else None,
+                page_checksum_verification=True,
+                pre_buffer=False,
+            )
+
+    def _read(
+        self, file: pq.ParquetFile, checked: "_Checked", index: int, columns: Sequence[str], dictionary: bool
+    ) -> pa.RecordBatch:
+        """A row group. Raises ChunkError, _Shared."""
+        group = self.footer.row_groups[index]
+        checked.expect(columns, group.rows, self.footer)
+        with _arrow_errors():
+            # Not `read_row_group`: it makes room for the number of values in Parquet's footer.
+            batches = file.iter_batches(group.rows, [index], list(columns), use_threads=False)
+            table = _taken(batches, group.rows, index)
+            if "subject" in columns and checked.keeps_dictionary:
+                table = _with_subjects(table, self.footer, dictionary, has_room=checked.has_room)
+            return _whole(table, group, index)
 
     def count(self) -> ChunkMeta:
         """`meta` with nothing left out, by the columns that say it: headers and payloads are not read, and their sizes
@@ -311,12 +328,18 @@ def _taken(batches: Iterator[pa.RecordBatch], rows: int, index: int) -> pa.Table
     return pa.Table.from_batches(taken)
 
 
-def _with_subjects(table: pa.Table, footer: Footer, dictionary: bool) -> pa.Table:
+def _with_subjects(table: pa.Table, footer: Footer, dictionary: bool, *, has_room: bool) -> pa.Table:
     """The table with its dictionary of subjects, or with the subjects of it. Raises ChunkError."""
     at = table.column_names.index("subject")
     subjects = table.column(at)
-    check_subject_text(subjects, footer)
+    if not has_room:
+        check_subject_text(subjects, footer)
     return table if dictionary else table.set_column(at, SCHEMA.field("subject"), subjects.cast(pa.string()))
+
+
+class _Shared(Exception):
+    """The subjects of a row group may take more than it may have: which of its dictionary each row has is to be looked
+    at before they are decoded."""
 
 
 class _Checked(SizedFile):
@@ -328,6 +351,10 @@ class _Checked(SizedFile):
         self._columns: Iterator[str] = iter(())
         self._rows = 0
         self._footer: Footer | None = None
+        # Whether Arrow leaves subjects as dictionaries.
+        self.keeps_dictionary = False
+        # Whether the subjects that were read last have room, whichever of its dictionary each row has.
+        self.has_room = False
 
     def expect(self, columns: Sequence[str], rows: int, footer: Footer) -> None:
         """The columns that are read next, one by one: of a row group with these rows."""
@@ -340,7 +367,11 @@ class _Checked(SizedFile):
         column = next(self._columns, None)
         if column is None or self._footer is None:
             raise ChunkError("The chunk is read where it has no column", DAMAGED)
-        check_pages(memoryview(data).cast("B"), column, self._rows, self._footer)
+        dictionary = check_pages(memoryview(data).cast("B"), column, self._rows, self._footer)
+        if column == "subject":
+            self.has_room = have_room(dictionary, self._rows, self._footer)
+            if not (self.has_room or self.keeps_dictionary):
+                raise _Shared
         return data
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, S3Store
 
 from nats3_dagster.errors import ChunkError, ObjectMissing, StoreError
@@ -169,15 +169,12 @@ class Bucket:
     def folders(self, prefix: str = "") -> tuple[str, ...]:
         """The folders directly under `prefix` (whole parts of a path), ascending, without a slash at their end."""
         with self._faults(prefix):
-            if self._root is not None:
-                self._require()
-            try:
-                found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix or None))  # pyright: ignore[reportUnknownMemberType]
-                return tuple(sorted(filter(None, found["common_prefixes"])))
-            except InvalidPathError:
-                if self._root is not None:
-                    raise
+            if self._root is None:
+                # obstore's list ends at a page without a token to go on with, and knows no start for folders.
                 return tuple(sorted(foreign_keys.folders(self._options, self._where, prefix)))
+            self._require()
+            found = self._ask(lambda: obstore.list_with_delimiter(self._store, prefix or None))  # pyright: ignore[reportUnknownMemberType]
+            return tuple(sorted(filter(None, found["common_prefixes"])))
 
     def delete(self, key: str) -> None:
         """Remove the object; one that is not there is as good as removed."""

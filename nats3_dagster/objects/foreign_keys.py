@@ -1,5 +1,5 @@
 """Listings of a bucket of S3 where another program has keys that obstore does not take: with an empty part, `.`, `..`,
-or a control character.
+or a control character. And the folders of any bucket of S3.
 
 Invariant: exactly these are left out. nats3 writes no key of this kind.
 """

@@ -6,6 +6,7 @@ The faults are made between us and a real server, or by the operating system; th
 import base64
 import hashlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -462,6 +464,30 @@ def test_a_download_that_breaks_off_is_taken_up_or_told(s3: StoreOptions, bucket
     with through(s3, break_off, ("GET",), times=1) as breaking:
         assert Bucket(breaking, bucket).get(KEY) == data
     assert broken
+
+
+def test_a_list_that_ends_too_early_is_gone_on_with_or_told(s3: StoreOptions, bucket: str) -> None:
+    """The store says that a page is not the last one, and not how to go on."""
+
+    def truncate(request: Handler) -> None:
+        status, headers, content = request.forward()
+        entry = rb"<(Contents|CommonPrefixes)>.*?</\1>"
+        entries = [found[0] for found in re.finditer(entry, content, re.DOTALL)]
+        for one in entries[2:]:
+            content = content.replace(one, b"")
+        if entries[2:]:
+            content = re.sub(rb"<IsTruncated>\w+<", b"<IsTruncated>true<", content)
+        request.reply(status, {**headers, "Content-Length": str(len(content))}, content)
+
+    for number in range(5):
+        put(Bucket(s3, bucket), f"team/{number}/a", DATA)
+    with through(s3, truncate, ("GET",)) as cut:
+        store, outlet = Bucket(cut, bucket), Outlet(OutletOptions("s3", bucket, "team", cut))
+        assert [key for key, _ in store.list("team")] == [f"team/{number}/a" for number in range(5)]
+        assert len(list(store.put_before("team", datetime(2100, 1, 1, tzinfo=UTC)))) == 5
+        assert list(outlet.list("")) == [f"{number}/a" for number in range(5)]
+        assert list(store.list("none")) == []
+        assert "does not go on with its list of objects" in complaint(lambda: store.folders("team"))
 
 
 # Folders
