@@ -23,6 +23,7 @@ from nats3_dagster.chunks.manifest import manifest_hour, manifest_key, manifest_
 from nats3_dagster.chunks.naming import object_key, parse_key
 from nats3_dagster.cli.exit_status import run
 from nats3_dagster.cli.reads import message_output, query_output
+from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.confirm import confirm
 from nats3_dagster.cli.terminal.output import Format, as_yaml, print_document, print_text, show, show_one
 from nats3_dagster.cli.terminal.progress import note, remark, shown_progress
@@ -35,7 +36,7 @@ from nats3_dagster.exports.decoding.keys import escaped, key_of
 from nats3_dagster.exports.decoding.message import Row, Undecodable
 from nats3_dagster.exports.job import ExportJob, Group
 from nats3_dagster.exports.paths import file_path
-from nats3_dagster.hours import LAST_NS, hour_of
+from nats3_dagster.hours import LAST_NS, hour_of, hour_start
 from nats3_dagster.model import ArchiveSpec, ExportSpec, Incarnation, Message, SeqRange
 from nats3_dagster.objects import OutletOptions, StoreOptions
 from nats3_dagster.query.result import Result, Scanned
@@ -274,6 +275,8 @@ def check_part(part: str) -> None:
 @example("日" * 60, "日" * 59 + "本")
 @example("日" * 40, "%FF")
 @example("%FF", "\udcff")
+@example("~", "a~b")
+@example("\udcff", unquote(escaped("\udcff")))
 @example("__HIVE_DEFAULT_PARTITION__", "a")
 def test_a_key_is_a_part_that_engines_read_back_and_no_two_have_one(one: str, other: str) -> None:
     for key in (one, other):
@@ -366,25 +369,46 @@ def test_the_key_of_a_chunk_says_its_parts_and_no_two_chunks_have_one(one: Any, 
     assert (keys[0] == keys[1]) == ((hours[0], one[1]) == (hours[1], other[1]))
 
 
-KEYS = st.builds(
-    "p/archive=a/date={}/hour={}/{}T{}Z-{}-{}-{}.parquet{}".format,
-    st.sampled_from(["2026-11-21", "2026-13-01", "2026-02-30", "0000-00-00", "9999-12-31", "\u0662026-11-21"]),
-    st.sampled_from(["07", "24", "99", "\u0660\u0667"]),
-    st.sampled_from(["20261121", "20261399", "99991231", "00000000", "\u06620261121"]),
-    st.sampled_from(["075644123456789", "999999123456789", "235959000000000"]),
-    *[st.sampled_from(["0" * 20, "0" * 19 + "1", "0" * 19 + "8", "9" * 20, "\u0663" * 20])] * 2,
-    st.sampled_from(["0123456789ab", "0123456789a", "0123456789AB"]),
-    st.sampled_from(["", "\n", "x", "/"]),
-)
+# Of a chunk's key first what is right, then what another program may have there.
+FORM = "p/archive=a/date={}/hour={}/{}T{}Z-{}-{}-{}.parquet{}"
+CHOICES: list[list[str]] = [
+    ["2026-11-21", "2026-13-01", "2026-02-30", "0000-00-00", "9999-12-31", "202\u0666-11-21"],
+    ["07", "24", "99", "\u0660\u0667"],
+    ["20261121", "20261399", "99991231", "00000000", "\u06620261121"],
+    ["075644123456789", "999999123456789"],
+    [f"{5:020d}", "0" * 20, f"{8:020d}", "9" * 20, "\u0663" * 20],
+    [f"{7:020d}", "0" * 20, f"{4:020d}", "9" * 20, "\u0663" * 20],
+    ["0123456789ab", "0123456789a", "0123456789AB"],
+    ["", "\n", "x", "/"],
+]
+RIGHT = [choices[0] for choices in CHOICES]
+WRONG = [[*RIGHT[:at], choice, *RIGHT[at + 1 :]] for at, choices in enumerate(CHOICES) for choice in choices[1:]]
 
 
-@given(KEYS | texts)
+def test_an_object_with_a_part_that_no_chunk_has_is_none() -> None:
+    assert parse_key(FORM.format(*RIGHT)) is not None
+    assert [parts for parts in WRONG if parse_key(FORM.format(*parts)) is not None] == []
+
+
+@given(st.tuples(*map(st.sampled_from, CHOICES)).map(lambda parts: FORM.format(*parts)) | texts)
 @settings(max_examples=100, deadline=None)
-@example(f"p/archive=a/date=2026-11-21/hour=07/99999999T999999123456789Z-{1:020d}-{1:020d}-0123456789ab.parquet")
 def test_an_object_of_another_program_is_no_chunk_or_has_a_name_that_a_chunk_can_have(key: str) -> None:
     if (name := parse_key(key)) is not None:
         life = Incarnation("S", name.created_ns)
         assert object_key("p", "a", name.hour, life, name.covers, name.digest + "0" * 52) == key
+
+
+@pytest.mark.parametrize("end", ["", "\n", "x"])
+@pytest.mark.parametrize("number", ["0007", "\u0660\u0660\u0660\u0667"])
+def test_an_object_of_another_program_is_no_manifest(number: str, end: str) -> None:
+    key = f"p/archive=a/date=2026-11-21/hour=07/manifest-{number}-0123456789ab.json.zst{end}"
+    assert manifest_number(key) == (7 if (number, end) == ("0007", "") else 0)
+
+
+def test_digits_of_another_script_are_no_hour_and_what_acts_is_not_completed() -> None:
+    with pytest.raises(OperatorError, match="is not an hour"):
+        hour_start("\u0662026-11-21-07:00")
+    assert completing._within(lambda: ["orders", *ACTING, "or\x1bders"], "") == ["orders"]
 
 
 @given(prefixes, st.from_regex(r"[A-Za-z0-9_]{1,200}", fullmatch=True))
