@@ -78,6 +78,9 @@ def _ending(error: BaseException, words: Mapping[Next, str]) -> tuple[str, int]:
             return message and f"Error: {message}{stop} See {at} --help", error.exit_code
         case typer.Abort() | KeyboardInterrupt():
             return "Interrupted", INTERRUPTED
+        case ModuleNotFoundError(name=str(name)) if not name.startswith("nats3_dagster"):
+            lacks = f"This installation has no {name.partition('.')[0]}, which the command needs"
+            return f"Error: {lacks}. Install nats3-dagster; nats3-reader has only what reads archives", 1
         case OSError(errno=number) if number in _NO_ROOM:
             # The stores' own files have errors of their own: this is the output, or a temporary file.
             return f"Error: A file could not be written whole: {os.strerror(number)}. Make room, then run it again", 1

@@ -1,19 +1,30 @@
 """The wheel by itself: installed where there is no checkout, it has all that its commands need."""
 
+import ast
+import importlib.metadata
 import json
+import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from nats3_dagster.dev.nats_server import find_nats_server
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.pipeline.java import find_java
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.slow
 
@@ -135,3 +146,131 @@ def test_the_demo_in_an_empty_folder(installed: Installed) -> None:
     installed.run("nats3", "dev", "stop")
     of_dagster = installed.folder / ".nats3" / "dagster" / "dagster.yaml"
     assert of_dagster.read_text() == (ROOT / "dagster.yaml").read_text()
+
+
+# The reader
+
+
+def _project(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text())["project"]
+
+
+WHOLE, READER = _project(ROOT / "pyproject.toml"), _project(ROOT / "reader" / "pyproject.toml")
+# What a library that is named brings with it as a part of its interface, and what a user of it has.
+_BROUGHT = {
+    "botocore": "boto3",
+    "starlette": "fastapi",
+    "anyio": "fastapi",
+    "h11": "uvicorn",
+    "pydantic-core": "pydantic",
+    "nkeys": "nats-py",
+    "py4j": "pyspark",
+    "prompt-toolkit": "questionary",
+    "click": "dagster",
+    "dagster-shared": "dagster",
+    "dagster-spark": "dagster-pyspark",
+    "referencing": "jsonschema",
+    "eventlet": "swift",
+    "xattr": "swift",
+    "polars": "",
+}
+
+
+def _names(requirements: Iterable[str]) -> set[str]:
+    return {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
+
+
+def test_every_package_that_is_imported_is_named() -> None:
+    """Also what another library happens to bring: that one may do without it one day, and a reader is without it."""
+    extras = WHOLE["optional-dependencies"]
+    named = _names(WHOLE["dependencies"]).union(*(_names(extras[name]) for name in extras if name != "dev"))
+    owners = importlib.metadata.packages_distributions()
+    unnamed: dict[str, str] = {}
+    for file in (
+        path for name in ("nats3_dagster", "pyspark_nats3", "pyspark_jetstream") for path in (ROOT / name).rglob("*.py")
+    ):
+        for module in _imports(ast.parse(file.read_text())):
+            packages = {canonicalize_name(owner) for owner in owners.get(module, ())}
+            packages = {_BROUGHT.get(package, package) for package in packages} - {"nats3-dagster", "nats3-reader", ""}
+            if packages and not packages & named:
+                unnamed[module] = str(file.relative_to(ROOT))
+    assert unnamed == {}
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def test_the_reader_needs_what_the_whole_needs() -> None:
+    everything = {
+        *WHOLE["dependencies"],
+        *(part for parts in WHOLE["optional-dependencies"].values() for part in parts),
+    }
+    assert {
+        part for parts in (READER["dependencies"], *READER["optional-dependencies"].values()) for part in parts
+    } <= everything
+    assert READER["requires-python"] == WHOLE["requires-python"]
+
+
+def _closure(requirements: Iterable[str]) -> set[str]:
+    """The packages of this environment that these need, those that they need included."""
+    found: set[tuple[str, str]] = set()
+    open_ones = [Requirement(requirement) for requirement in requirements]
+    while open_ones:
+        requirement = open_ones.pop()
+        for extra in ("", *requirement.extras):
+            if (one := (canonicalize_name(requirement.name), extra)) not in found:
+                found.add(one)
+                needs = map(Requirement, importlib.metadata.requires(requirement.name) or ())
+                open_ones += [r for r in needs if r.marker is None or r.marker.evaluate({"extra": extra})]
+    return {name for name, _ in found}
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """An environment with the reader's wheel and what it needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("reader")
+    _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), cwd=ROOT / "reader")
+    environment = folder / "venv"
+    _run(sys.executable, "-m", "venv", "--without-pip", str(environment))
+    (wheel,) = folder.glob("*.whl")
+    python = str(environment / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--quiet"]
+    _run(*pip, str(wheel))
+    (site,) = (environment / "lib").glob("python*/site-packages")
+    for name in _closure(READER["dependencies"]):
+        package = importlib.metadata.distribution(name)
+        for top in {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(str(package.locate_file(top)))
+    return Installed(environment / "bin", folder)
+
+
+READS = """
+from nats3_dagster import Archive
+with Archive.open("a") as archive:
+    print([bytes(message.data) for message in archive.read()], archive.read().to_arrow().num_rows)
+"""
+
+
+def test_the_reader_reads_an_archive(reader: Installed, workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"%d" % n) for n in range(3)])
+    archived(workspace, wire, "EV", bucket)
+    given = {name: value for name, value in os.environ.items() if name.startswith(("NATS3_", "AWS_"))}
+    assert reader.run("python", "-c", READS, **given) == "[b'0', b'1', b'2'] 3\n"
+    assert json.loads(reader.run("nats3", "store", "list", "-o", "json", **given))[0]["archive"] == "a"
+    assert json.loads(reader.run("nats3", "message", "get", "a", "--seq", "2", "-o", "json", **given))["seq"] == 2
+    for words, package in {
+        ("serve",): "uvicorn|fastapi",
+        ("migrate",): "alembic",
+        ("dev", "resync"): "dagster",
+    }.items():
+        # A catalog that has this release's schema has nothing to migrate.
+        status = 0 if words == ("migrate",) else 1
+        said = reader.run("nats3", *words, status=status, **given)
+        assert status == 0 or re.search(f"has no ({package}), .*Install nats3-dagster", said), said
