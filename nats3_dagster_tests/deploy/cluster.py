@@ -20,26 +20,29 @@ import yaml
 from nats3_dagster_tests.deploy import chart, files
 
 NAMESPACE = "nats3"
+# As pytest was started: its session takes variables of nats3 away.
+ENVIRONMENT = dict(os.environ)
 _RUN = "app.kubernetes.io/component=run_worker"
 _EXECUTOR = "spark-role=executor"
 
 
-def context() -> str:
+def context(environment: Mapping[str, str] = ENVIRONMENT) -> str:
     """The current context; the test is skipped where there is none, or none for tests."""
-    if not os.environ.get("NATS3_KUBERNETES"):
+    if not environment.get("NATS3_KUBERNETES"):
         pytest.skip("asked for by make kubernetes")
-    if shutil.which("kubectl") is None:
+    if shutil.which("kubectl", path=environment["PATH"]) is None:
         pytest.skip("there is no kubectl here")
-    said = subprocess.run(["kubectl", "config", "current-context"], capture_output=True, text=True, check=False)
+    command = ["kubectl", "config", "current-context"]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     name = said.stdout.strip()
     if said.returncode or not name:
         pytest.skip("kubectl has no current context")
-    if "test" not in name and name != os.environ.get("NATS3_TEST_CONTEXT"):
+    if "test" not in name and name != environment.get("NATS3_TEST_CONTEXT"):
         pytest.skip(f"the context {name} is not named for tests: set NATS3_TEST_CONTEXT={name} if it is one")
-    if shutil.which("helm") is None:
+    if shutil.which("helm", path=environment["PATH"]) is None:
         pytest.skip("there is no helm here")
     for variable, what in (("NATS3_DAGSTER_CHART", "Dagster's chart"), ("NATS3_TEST_HOST", "an address of this host")):
-        if not os.environ.get(variable):
+        if not environment.get(variable):
             pytest.skip(f"set {variable}: {what} is needed")
     return name
 
@@ -50,7 +53,7 @@ class Cluster:
     def __init__(self, name: str, folder: Path) -> None:
         self._context = name
         self._folder = folder
-        self._image = os.environ.get("NATS3_IMAGE", "nats3:latest")
+        self._image = ENVIRONMENT.get("NATS3_IMAGE", "nats3:latest")
 
     def kubectl(self, *words: str, text: str | None = None, timeout: float = 300) -> str:
         command = ["kubectl", "--context", self._context, "-n", NAMESPACE, *words]
@@ -130,12 +133,12 @@ class Cluster:
         values["dagster-user-deployments"]["deployments"][0]["image"] = image
         server = {"postgresqlHost": host, "postgresqlUsername": user, "postgresqlDatabase": database}
         values["postgresql"] |= server | {"service": {"port": port}}
-        if busybox := os.environ.get("NATS3_TEST_BUSYBOX"):
+        if busybox := ENVIRONMENT.get("NATS3_TEST_BUSYBOX"):
             name, _, version = busybox.rpartition(":")
             values["busybox"] = {"image": {"repository": name, "tag": version, "pullPolicy": "IfNotPresent"}}
         file = self._folder / "values.yaml"
         file.write_text(yaml.safe_dump(values))
-        words = ["upgrade", "--install", "dagster", os.environ["NATS3_DAGSTER_CHART"], "--skip-schema-validation"]
+        words = ["upgrade", "--install", "dagster", ENVIRONMENT["NATS3_DAGSTER_CHART"], "--skip-schema-validation"]
         options = ["--kube-context", self._context, "-n", NAMESPACE, "-f", str(file)]
         subprocess.run(["helm", *words, *options], check=True, timeout=120)
 

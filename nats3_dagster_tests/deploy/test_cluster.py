@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,7 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster_tests.deploy import chart
-from nats3_dagster_tests.deploy.cluster import Cluster, context
+from nats3_dagster_tests.deploy.cluster import ENVIRONMENT, Cluster, context
 from nats3_dagster_tests.support.servers.tcp_proxy import TcpProxy
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
@@ -53,7 +52,7 @@ def cluster(name: str, folder: Path, nats: NatsServer) -> Iterator[Cluster]:
         def outside(url: str) -> str:
             parts = urlsplit(url)
             assert parts.port
-            host = os.environ["NATS3_TEST_HOST"]
+            host = ENVIRONMENT["NATS3_TEST_HOST"]
             proxy = started.enter_context(TcpProxy(parts.port, host))
             return url.replace(f"{parts.hostname}:{parts.port}", f"{host}:{proxy.port}")
 

@@ -55,7 +55,7 @@ def test_the_chart_was_rendered_by_these_values(rendered: dict[str, Any]) -> Non
     """Where helm and a chart are (NATS3_DAGSTER_CHART), it is rendered again."""
     again = f"Render the chart again, as {chart.__file__} says"
     assert rendered["values"] == chart.hash_of_values(), again
-    if (helm := shutil.which("helm")) and (where := os.environ.get("NATS3_DAGSTER_CHART")):
+    if (helm := shutil.which("helm")) and (where := cluster.ENVIRONMENT.get("NATS3_DAGSTER_CHART")):
         # The chart's schemas name one on the web.
         options = ["-n", "nats3", "-f", str(KUBERNETES / "values.yaml"), "--skip-schema-validation"]
         made = subprocess.run(
@@ -233,19 +233,16 @@ def test_a_changed_setting_reaches_the_pods_by_the_way_that_the_docs_say() -> No
         ("staging", "staging", "there is no helm here"),
     ],
 )
-def test_only_a_cluster_that_is_named_for_tests_is_touched(
-    name: str, named: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_cluster_that_is_named_for_tests_is_touched(name: str, named: str, said: str, tmp_path: Path) -> None:
     kubectl = shutil.which("kubectl") or pytest.skip("there is no kubectl here")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kubectl").symlink_to(kubectl)
     (tmp_path / "config").write_text(f"current-context: {name}\n" if name else "")
-    for variable, value in {
+    environment = {
         "NATS3_KUBERNETES": "1",
         "NATS3_TEST_CONTEXT": named,
         "KUBECONFIG": str(tmp_path / "config"),
         "PATH": str(tmp_path / "bin"),
-    }.items():
-        monkeypatch.setenv(variable, value)
+    }
     with pytest.raises(pytest.skip.Exception, match=said):
-        cluster.context()
+        cluster.context(environment)
