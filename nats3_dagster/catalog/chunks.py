@@ -4,7 +4,7 @@ Invariant: all that a capture commits is in the archive, or none of it. Postgres
 and chunks that do not add up.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ from nats3_dagster.catalog.history import note
 from nats3_dagster.catalog.multirange import from_multirange, to_multirange
 from nats3_dagster.catalog.pool import Session
 from nats3_dagster.catalog.refusals import broken_rule
-from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, SubjectsRow
+from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, StoredSizeRow, SubjectsRow
 from nats3_dagster.catalog.statements import Statements
 from nats3_dagster.catalog.subjects import from_stored
 from nats3_dagster.errors import Conflict, Unknown
@@ -187,6 +187,13 @@ class Chunks:
         with self._session.reading() as sql:
             chunk_id = sql.value_or_none(int, "chunk_id", bucket=bucket, key=key)
         return None if chunk_id is None else self.find(chunk_id)
+
+    def stored_sizes(self, buckets: Collection[str], keys: Sequence[str]) -> dict[str, int]:
+        """The bytes of each of these objects that a chunk has or had in one of the buckets. A key has the object's
+        digest, so it has one size."""
+        with self._session.reading() as sql:
+            rows = sql.rows(StoredSizeRow, "stored_sizes", buckets=[*buckets], keys=[*keys]) if keys else []
+        return {row.key: row.stored_bytes for row in rows}
 
     def retire(
         self,

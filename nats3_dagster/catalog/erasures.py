@@ -43,11 +43,7 @@ class _FinishedRow:
     """An erasure that ended now."""
 
     number: int
-    reason: str
-    # Kinds of conditions: subject, sequences, hours, times, header, where.
-    chosen_by: list[str]
     messages: int
-    decided_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,8 +90,9 @@ class Erasures:
     def decide(
         self, archive: Archive, record: ErasureRecord, digest: str, *, reason: str, chosen_by: Sequence[str]
     ) -> None:
-        """Keep an erasure that was asked for, and note that nothing may write its messages from now on. Raises Held if
-        a hold covers one of its chunks, Conflict if a running replay has to publish one; then nothing was done."""
+        """Keep an erasure that was asked for, in the history too, and note that nothing may write its messages from
+        now on. Raises Held if a hold covers one of its chunks, Conflict if a running replay has to publish one; then
+        nothing was done."""
         with self._session.transaction() as sql:
             lock_archive(sql, archive)
             for created_ns, ranges in record.sequences.items():
@@ -112,7 +109,9 @@ class Erasures:
                     )
                 if replay := sql.row(_ReplayRow, "replay_on_erasure", **given):
                     raise _to_publish(replay.replay, replay.chunk)
-            _add(sql, archive, record, digest, reason, chosen_by)
+            if _add(sql, archive, record, digest, reason, chosen_by):
+                detail = {"messages": record.messages, "number": record.number, "reason": reason, "by": [*chosen_by]}
+                note(sql, archive, "erased", detail)
 
     def learn(self, archive: Archive, record: ErasureRecord, digest: str) -> None:
         """Keep an erasure whose record was found beside the chunks, as one that is not finished: this catalog is older,
@@ -202,8 +201,7 @@ class Erasures:
         with self._session.transaction() as sql:
             lock_archive(sql, archive)
             for one in sql.rows(_FinishedRow, "finish_erasures", archive=archive.id, erasures=list(erasures)):
-                detail = {"messages": one.messages, "number": one.number, "reason": one.reason, "by": one.chosen_by}
-                note(sql, archive, "erased", detail, run_id)
+                note(sql, archive, "erasure_finished", {"messages": one.messages, "number": one.number}, run_id)
 
     def former_copies(self, archive: Archive) -> list[str]:
         """The buckets of copies that were taken out of the settings."""
@@ -218,7 +216,10 @@ class Erasures:
     def forget_former_copy(self, archive: Archive, bucket: str) -> bool:
         """Forget a former copy that is gone for good. False if there is none of this bucket."""
         with self._session.transaction() as sql:
-            return bool(sql.run("forget_former_copy", archive=archive.id, bucket=bucket))
+            is_forgotten = bool(sql.run("forget_former_copy", archive=archive.id, bucket=bucket))
+            if is_forgotten:
+                note(sql, archive, "forgotten", {"bucket": bucket})
+            return is_forgotten
 
     def exports_of(self, archive: Archive, hours: Sequence[str]) -> list[str]:
         """The exports that have files of one of these hours."""

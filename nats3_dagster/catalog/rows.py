@@ -261,6 +261,14 @@ class DeletedRow:
 
 
 @dataclass(slots=True, kw_only=True)
+class StoredSizeRow:
+    """An object of a chunk."""
+
+    key: str
+    stored_bytes: int
+
+
+@dataclass(slots=True, kw_only=True)
 class SubjectsRow:
     """The messages of a chunk by subject: two lists of the same length."""
 

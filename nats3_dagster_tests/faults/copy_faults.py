@@ -40,6 +40,7 @@ def made(trial: Trial) -> None:
     if trial.random.random() < 0.5:
         compact_faults.grow(trial, 1)
     trial.must(change_jobs.change, ARCHIVE, {"copies": (COPY,)})
+    trial.must(copy_jobs.copy, ARCHIVE)  # an hour that ended before is not sealed again
     compact_faults.grow(trial, trial.random.randint(1, 3))
     judge(trial)
 

@@ -50,6 +50,7 @@ class Life:
         step(jobs.capture, ARCHIVE)
         step(compact_jobs.seal_each, ARCHIVE)
         step(compact_jobs.compact, ARCHIVE)
+        step(compact_jobs.seal_each, ARCHIVE)  # what a refused compaction left unsealed
         step(compact_jobs.sweep)
         step(copy_jobs.copy, ARCHIVE)
         step(export_jobs.create_export, ARCHIVE, export)

@@ -251,13 +251,23 @@ def test_a_late_object_is_found_and_removed(
     # Its first message, or its last one.
     assert erase(workspace, archive, SeqRange(end, end)).problem is None
     nats3.ok("message", "erase", "logs", "--prove")
-    for name, stays in ((chunk.meta.key, False), (f"{chunk.meta.key.rpartition('/')[0]}/backup.parquet", True)):
+    folder, _, own = chunk.meta.key.rpartition("/")
+    other = "-".join((own.split("-")[0], f"{5000:020d}", f"{8000:020d}", own.rpartition("-")[2]))
+    names = {
+        chunk.meta.key: False,
+        f"{folder}/{other}": False,  # sequences that it has not
+        f"{folder}/{own.replace(own[:8], '20010101', 1)}": False,  # another life of the stream
+        f"{folder}/backup.parquet": True,
+        f"{chunk.meta.key}.bak": True,
+        f"{folder}/{own.removesuffix('.parquet')}": True,
+    }
+    for name, stays in names.items():
         Path(root, bucket, name).write_bytes(old)
         assert name in failed(nats3, "message", "erase", "logs", "--prove").replace("\n", "")
         assert (nats3("store", "sweep").status == 1) is stays
         assert Path(root, bucket, name).exists() is stays
-    Path(root, bucket, name).unlink()
-    nats3.ok("store", "sweep")
+        Path(root, bucket, name).unlink(missing_ok=True)
+        nats3.ok("store", "sweep")
     assert nats3.ok("message", "erase", "logs", "--prove", "-o", "json").json["found"] == []
 
 

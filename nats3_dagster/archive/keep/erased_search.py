@@ -5,7 +5,7 @@ Invariant: a search that could not look somewhere is an error, never an answer o
 other message of it is in a live chunk, or was removed as well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,36 +21,59 @@ from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.erasure import ErasedSequences, Trace
 from nats3_dagster.model.numbers import Int64s
-from nats3_dagster.objects import delete_version, get_version, list_versions, locked_until
+from nats3_dagster.objects import ObjectVersion, delete_version, get_version, list_versions, locked_until
 from nats3_dagster.workspace import Workspace
 
 # How long another process may copy into a bucket.
 PATIENCE_S = 60.0
+# Objects whose rows are asked for at once.
+PAGE = 1000
+# Manifests, settings, records and the owner.
+_DOCUMENTS = (".json", ".json.zst")
+# Bytes. No chunk is as large: its messages have 256 MiB at most.
+_MOST_BYTES = 1 << 30
 _UNREADABLE = "it cannot be read, and by its name it may have them"
 
 
 def search(workspace: Workspace, archive: Archive, bucket: str, erased: ErasedSequences) -> Iterator[Trace]:
     """The objects of the archive's folder in a bucket, and their versions, that have an erased message, or cannot be
-    read and may have one. Lists the whole folder; opens what may have one by its name, and Parquet files under any
-    other name. Raises StoreError."""
+    read and may have one. Lists the whole folder. A chunk that the catalog lists, of the size that it lists, is opened
+    where its name says that it may have one; every other object is opened, whatever its name is. Raises StoreError."""
     store, sequences = workspace.settings.store, {of: _Sequences(ranges) for of, ranges in erased.items()}
-    for one in list_versions(store, bucket, archive_prefix(archive.spec.prefix, archive.name)):
-        if one.is_delete_marker or not one.key.endswith(".parquet"):
+    for page in _pages(list_versions(store, bucket, archive_prefix(archive.spec.prefix, archive.name))):
+        names = {one.key: parse_key(one.key) for one in page}
+        buckets = {bucket, archive.spec.bucket}
+        listed = workspace.catalog.chunks.stored_sizes(buckets, [key for key, name in names.items() if name])
+        for one in page:
+            name = names[one.key]
+            may_have = name and name.created_ns in sequences and sequences[name.created_ns].touch(name.covers)
+            if not may_have and one.size == listed.get(one.key):
+                continue
+            trace = Trace(bucket, one.key, one.version_id or "")
+            try:
+                reader = open_chunk(get_version(store, bucket, one.key, one.version_id))
+                own = sequences.get(reader.meta.incarnation.created_ns)
+                if own and own.count(reader):
+                    yield trace
+            except ObjectMissing:
+                continue  # removed since it was listed
+            except ChunkError:
+                if may_have:
+                    yield replace(trace, why=_UNREADABLE)
+
+
+def _pages(versions: Iterable[ObjectVersion]) -> Iterator[list[ObjectVersion]]:
+    """The versions that may be chunks, some at a time: not those of our documents, which have no message."""
+    page: list[ObjectVersion] = []
+    for one in versions:
+        if one.is_delete_marker or one.key.endswith(_DOCUMENTS) or one.size > _MOST_BYTES:
             continue
-        name = parse_key(one.key)
-        if name and not (name.created_ns in sequences and sequences[name.created_ns].touch(name.covers)):
-            continue
-        trace = Trace(bucket, one.key, one.version_id or "")
-        try:
-            reader = open_chunk(get_version(store, bucket, one.key, one.version_id))
-            own = sequences.get(reader.meta.incarnation.created_ns)
-            if own and own.count(reader):
-                yield trace
-        except ObjectMissing:
-            continue  # removed since it was listed
-        except ChunkError:
-            if name:
-                yield replace(trace, why=_UNREADABLE)
+        page.append(one)
+        if len(page) == PAGE:
+            yield page
+            page = []
+    if page:
+        yield page
 
 
 def count_in(reader: ChunkReader, ranges: Sequence[SeqRange]) -> int:

@@ -20,7 +20,7 @@ from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.objects import Bucket
 
 RECORD_VERSION = 1
-_BRING_BACK = "Bring it back from a copy of the bucket"
+_BRING_BACK = "Bring it back from a copy of the bucket. If another program put it there, take it out"
 _KEY = re.compile(r"/_erasures/(\d{8})-(?P<digest>[0-9a-f]{64})\.json$")
 
 

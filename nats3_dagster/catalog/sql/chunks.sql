@@ -73,6 +73,15 @@ select * from nats3.chunk_view where id = :chunk and deleted_at is null;
 -- The id of the live chunk that has this object.
 select id from nats3.chunk where bucket = :bucket and key = :key and deleted_at is null;
 
+-- name: stored_sizes(buckets, keys)
+-- The bytes of the objects with these keys, as the chunks have them that are or were in one of the buckets. Live chunks
+-- and retired ones have an index each.
+select c.key, c.stored_bytes from nats3.chunk c
+where c.bucket = any(:buckets::text[]) and c.key = any(:keys::text[]) and c.deleted_at is null
+union
+select c.key, c.stored_bytes from nats3.chunk c
+where c.bucket = any(:buckets::text[]) and c.key = any(:keys::text[]) and c.deleted_at is not null;
+
 -- name: deleted_of(chunks)
 -- The absent sequences of each of these chunks.
 select id, deleted::text as deleted from nats3.chunk where id = any(:chunks::bigint[]);

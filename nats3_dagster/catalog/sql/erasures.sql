@@ -108,7 +108,7 @@ with finished as (
     where e.id = o.erasure_id and e.archive_id = :archive and e.id = any(:erasures::bigint[])
     returning e.id
 )
-select e.number, e.reason, e.chosen_by, e.messages, e.decided_at
+select e.number, e.messages
 from finished f join nats3.erasure e using (id) order by e.number;
 
 -- name: former_copies(archive)

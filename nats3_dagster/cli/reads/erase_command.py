@@ -98,6 +98,7 @@ def erase(
     if document.in_stream is not False:
         note(f"Stream {archive.spec.stream} may still have them: nats stream rmm, or nats stream purge --subject")
     if done.problem:
+        note("The erasure is decided, and not finished: this command, nats3 store sweep and the sensors go on with it")
         raise done.problem
 
 

@@ -13,5 +13,5 @@ SQL = Path(__file__).parents[1] / "sql"
 def upgrade() -> None:
     connection = op.get_bind().connection.driver_connection
     assert connection is not None
-    for name in ("0101_beside", "expected_parts"):
+    for name in ("0101_beside", "0101_events", "expected_parts"):
         connection.execute((SQL / f"{name}.sql").read_bytes())
