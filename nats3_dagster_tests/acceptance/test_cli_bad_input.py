@@ -296,7 +296,7 @@ def test_a_schema_that_is_newer_than_this_release(nats3: Command, postgres_url: 
     for words in ("store list", "store run taken", "migrate"):
         said = nats3.refused(*words.split())
         assert "has schema 9999, newer than" in said
-        assert said.endswith(". Upgrade nats3-dagster")
+        assert ". Upgrade nats3-dagster" in said
     with psycopg.connect(postgres_url) as connection:
         connection.execute("UPDATE nats3.alembic_version SET version_num = %s", [VERSION])
 

@@ -112,8 +112,8 @@ def test_an_export_from_its_declaration_to_its_end(
 
     keys = keys_of(s3_client, bucket)
     assert len(keys) == 4
-    assert {key.split("/")[1] for key in keys} == set(STORES)
-    rome = next(key for key in keys if "/rome/" in key and f"hour={hours[1][11:13]}" in key)
+    assert {key.split("/")[1] for key in keys} == {f"key={store}" for store in STORES}
+    rome = next(key for key in keys if "=rome/" in key and f"hour={hours[1][11:13]}" in key)
     assert rows_of(s3_client, bucket, rome) == [{"order": "5", "price": "15"}, {"order": "7", "price": "17"}]
 
     # Again: the same files.
