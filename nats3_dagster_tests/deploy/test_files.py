@@ -218,20 +218,29 @@ def test_the_image_runs_an_executor_as_spark_asks_for_it(tmp_path: Path) -> None
     assert _lint(str(DEPLOY / "entrypoint.sh"), "echo", "a  b", env=environment) == "a  b\n"
 
 
-def test_secrets_are_made_once_and_for_their_owner_only(tmp_path: Path) -> None:
+def test_secrets_are_made_once_and_no_other_user_may_enter_their_folder(tmp_path: Path) -> None:
     script = str(shutil.copy(DEPLOY / "secrets.sh", tmp_path))
     token = _lint(script).split()[-1]
-    env = tmp_path / ".env"
-    assert env.stat().st_mode & 0o777 == 0o600
-    made = dict(line.split("=", 1) for line in env.read_text().splitlines())
-    assert made["NATS3_API_TOKENS"] == hashlib.sha256(token.encode()).hexdigest()
-    assert token not in env.read_text()
+    folder = tmp_path / "secrets"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    # Compose mounts the files as they are, into containers with users of their own.
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o644}
+    made = {file.name: file.read_text() for file in folder.iterdir()}
+    assert made["api_tokens"] == hashlib.sha256(token.encode()).hexdigest()
+    assert not any(token in value for value in made.values())
     assert API_TOKEN.fullmatch(token), "scanners of repositories know it by its form"
-    assert made["POSTGRES_PASSWORD"] in made["NATS3_POSTGRES_URL"]
-    asked = set(re.findall(r"environment: (\w+)}", (DEPLOY / "compose.yaml").read_text()))
-    asked |= set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))
-    assert asked == made.keys()
+    assert made["postgres_password"] in made["postgres_url"]
+    assert {f"./secrets/{name}" for name in made} == {s["file"] for s in files.compose()["secrets"].values()}
     again = subprocess.run([script], capture_output=True, text=True, check=False)
     assert again.returncode == 1
-    assert "deploy/.env is there already" in again.stderr
-    assert dict(line.split("=", 1) for line in env.read_text().splitlines()) == made
+    assert "deploy/secrets is there already" in again.stderr
+    assert {file.name: file.read_text() for file in folder.iterdir()} == made
+
+
+def test_compose_has_no_secret_in_a_variable() -> None:
+    """`inspect` shows variables. A `$` that Compose replaces is one of them."""
+    text = (DEPLOY / "compose.yaml").read_text()
+    assert re.findall(r"(?<!\$)\$(?![$])\S*", text) == []
+    for name in ("deploy/secrets/", ".dockerignore: deploy/secrets"):
+        file, _, line = name.rpartition(": ")
+        assert line in (ROOT / (file or ".gitignore")).read_text().splitlines()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from nats3_dagster_tests.support.dagster.processes import ROOT, Dagster
 from nats3_dagster_tests.support.waiting import eventually
@@ -16,7 +17,13 @@ _CANCEL = """mutation ($id: String!) { cancelPartitionBackfill(backfillId: $id) 
 _STATUS = "query ($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"
 
 
-def launched(dagster: Dagster, asset: str, hours: Sequence[str]) -> str:
+class Webserver(Protocol):
+    """Whatever answers as Dagster's webserver does."""
+
+    def ask(self, query: str, **variables: Any) -> Any: ...
+
+
+def launched(dagster: Webserver, asset: str, hours: Sequence[str]) -> str:
     """Have the daemon materialize these hours of an asset, as the button "Launch backfill" does; the backfill."""
     how = {"assetSelection": [{"path": asset.split("/")}], "partitionNames": [*hours]}
     said = dagster.ask(_LAUNCH, how=how)["launchPartitionBackfill"]
@@ -31,7 +38,7 @@ def cancelled(dagster: Dagster, backfill: str) -> None:
     eventually(lambda: status(dagster, backfill) == "CANCELED", "the backfill is cancelled", 120)
 
 
-def status(dagster: Dagster, backfill: str) -> str:
+def status(dagster: Webserver, backfill: str) -> str:
     return dagster.ask(_STATUS, id=backfill)["partitionBackfillOrError"]["status"]
 
 

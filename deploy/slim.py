@@ -1,0 +1,142 @@
+"""Take out of the image's environment what no process of it needs: for each kind of file, the reason.
+
+    python3 deploy/slim.py /opt/nats3        in the image's build, before Spark's classes are archived
+
+It fails where a pattern finds nothing: a library has changed then, and its line is to be looked at again.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+# Patterns below site-packages.
+_PARTS = (
+    # Tests of libraries and headers for compilers.
+    "pandas/tests",
+    "numpy/**/tests",
+    "pyarrow/tests",
+    "pyarrow/include",
+    # RPC and plans of other programs, which nothing here speaks.
+    "pyarrow/libarrow_flight.so*",
+    "pyarrow/_flight.*.so",
+    "pyarrow/libarrow_substrait.so*",
+    "pyarrow/_substrait.*.so",
+    # What a browser's debugger asks for, and a film.
+    "dagster_webserver/webapp/build/**/*.map",
+    "dagster_webserver/webapp/build/*.mp4",
+    # The client of asyncio; Dagster's launcher uses the other one.
+    "kubernetes/aio",
+)
+# Jars of PySpark by the beginning of their names: parts of Spark that nothing here starts.
+_JARS = (
+    # A server of Spark Connect, its shell, the shells of Scala and Hive.
+    "spark-connect_",
+    "connect-repl",
+    "spark-repl_",
+    "scala-compiler-",
+    "jline-",
+    "hive-beeline-",
+    "hive-cli-",
+    "hive-jdbc-",
+    "super-csv-",
+    # A metastore of Hive and its database: spark.sql.catalogImplementation is in-memory. ORC needs hive-storage-api.
+    "spark-hive",
+    "hive-exec-",
+    "hive-metastore-",
+    "hive-serde-",
+    "hive-service-rpc-",
+    "hive-common-",
+    "hive-shims",
+    "derby",
+    "datanucleus-",
+    "HikariCP-",
+    "javax.jdo-",
+    "jdo-api-",
+    "libfb303-",
+    "libthrift-",
+    # Machine learning and graphs.
+    "spark-mllib",
+    "spark-graphx_",
+    "breeze",
+    "spire",
+    "cats-kernel_",
+    "algebra_",
+    "JTransforms-",
+    "JLargeArrays-",
+    "arpack",
+    "lapack-",
+    "blas-",
+    # Clusters of Hadoop.
+    "spark-yarn_",
+)
+# Machines in the names of native libraries inside jars. The rest of such a jar stays as it is.
+_MACHINES = {"x86_64": ("amd64", "x86_64", "linux64"), "aarch64": ("aarch64",)}
+_FOREIGN = ("freebsd", "sunos", "aix", "android", "musl")
+_NATIVE = (".so", ".dll", ".dylib", ".jnilib")
+_WITH_NATIVE = ("rocksdbjni-", "zstd-jni-", "snappy-java-", "netty-tcnative-boringssl", "netty-transport-native-")
+
+
+def main(environment: Path) -> None:
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    for pattern in _PARTS:
+        _remove(packages, pattern)
+    jars = packages / "pyspark" / "jars"
+    for name in _JARS:
+        _remove(jars, f"{name}*")
+    for name in _WITH_NATIVE:
+        for jar in jars.glob(f"{name}*"):
+            _only_here(jar)
+    for library in packages.rglob("*.so*"):
+        _strip(library)
+
+
+def _remove(folder: Path, pattern: str) -> None:
+    found = list(folder.glob(pattern))
+    if not found:
+        sys.exit(f"deploy/slim.py: nothing is {pattern} any more")
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.exists():
+            path.unlink()
+
+
+def _only_here(jar: Path) -> None:
+    """Leave out of the jar native libraries for other systems; a jar of nothing else goes."""
+    with zipfile.ZipFile(jar) as source:
+        names = [entry for entry in source.infolist() if entry.filename.endswith(_NATIVE)]
+        others = {entry.filename for entry in names if not _is_here(entry.filename)}
+        if names and len(others) == len(names):
+            jar.unlink()
+            return
+        new = jar.with_suffix(".new")
+        with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as target:
+            for entry in source.infolist():
+                if entry.filename not in others:
+                    target.writestr(entry, source.read(entry))
+    shutil.copystat(jar, new)
+    new.replace(jar)
+
+
+def _is_here(name: str) -> bool:
+    words = name.lower().replace("\\", "/")
+    if not words.endswith(".so") or any(word in words for word in _FOREIGN):
+        return False
+    return any(machine in words for machine in _MACHINES[platform.machine()])
+
+
+def _strip(library: Path) -> None:
+    """Take symbols for debuggers out of a library, where there are some."""
+    if library.is_symlink() or not library.is_file():
+        return
+    before = library.stat()
+    subprocess.run(["strip", "--strip-debug", str(library)], check=True)
+    os.utime(library, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

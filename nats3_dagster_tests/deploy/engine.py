@@ -1,0 +1,61 @@
+"""The engine of containers that `make containers` found: Podman or Docker, by its command line."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+NAME = os.environ.get("NATS3_TEST_ENGINE", "")
+
+
+def ask(words: Sequence[str], status: int | None = 0, timeout_s: float = 300, **options: Any) -> str:
+    """What a command prints on both outputs. Fails unless it ends with this status; None: with any."""
+    done = subprocess.run(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s, check=False, **options
+    )
+    assert status is None or done.returncode == status, f"{' '.join(words)}: {done.returncode}\n{done.stdout[-4000:]}"
+    return done.stdout
+
+
+class Engine:
+    """Containers and images by their names. `name` is the program."""
+
+    def __init__(self, name: str = NAME) -> None:
+        self.name = name
+
+    def __call__(self, *words: str, status: int | None = 0, timeout_s: float = 300) -> str:
+        return ask([self.name, *words], status, timeout_s)
+
+    def has(self, image: str) -> bool:
+        return subprocess.run([self.name, "image", "inspect", image], capture_output=True).returncode == 0
+
+    def build(self, image: str, file: Path, context: Path) -> None:
+        """Build an image, with layers of former builds. A build that fetches everything takes minutes."""
+        layers = ["--layers"] if self.name == "podman" else []
+        self("build", *layers, "-t", image, "-f", str(file), str(context), timeout_s=3000)
+
+    def inspect(self, container: str) -> dict[str, Any]:
+        return json.loads(self("inspect", container))[0]
+
+    def is_healthy(self, container: str) -> bool:
+        """Docker asks by itself. Podman has systemd ask, which may not be there: it is told to."""
+        if self.name == "podman":
+            return subprocess.run([self.name, "healthcheck", "run", container], capture_output=True).returncode == 0
+        return self.inspect(container)["State"]["Health"]["Status"] == "healthy"
+
+    def memory_mb(self, container: str) -> int:
+        """Memory of its processes, without files that the kernel may drop."""
+        script = "cat /sys/fs/cgroup/memory/memory.stat /sys/fs/cgroup/memory.stat 2>/dev/null || true"
+        lines = [line.split() for line in self("exec", container, "sh", "-c", script).splitlines()]
+        stat = {words[0]: int(words[1]) for words in lines if len(words) == 2}
+        return (stat["total_rss"] if "total_rss" in stat else stat["anon"]) >> 20
+
+    @cached_property
+    def can_pull(self) -> bool:
+        """True if a registry answers."""
+        return (
+            subprocess.run([self.name, "pull", "-q", "docker.io/library/busybox"], capture_output=True).returncode == 0
+        )
