@@ -1,7 +1,7 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
 .PHONY: help setup setup-user demo test test-quick spark-versions bench latency year check dev lock clean faults \
-    old-nats-servers object-lock-store kubernetes
+    old-nats-servers object-lock-store kubernetes containers
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -25,6 +25,7 @@ help:
 	@echo "make old-nats-servers    nats-server 2.9.6 to 2.11, built with Go, for the tests that compare with them"
 	@echo "make object-lock-store   versitygw, built with Go, for the tests of Object Lock"
 	@echo "make kubernetes          deploy/kubernetes on the cluster of kubectl's context, if that is named for tests"
+	@echo "make containers          the image and the stack of deploy/compose.yaml, built and run with Docker or Podman"
 	@echo "make check               lint, types, layers, known holes of libraries"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
 	@echo "make setup               .venv with tests and tools, nats-server, Java; make demo and make dev do without the tools"
@@ -86,6 +87,12 @@ old-nats-servers:
 # A store with Object Lock, for contract/test_object_lock.py, which is skipped without it. It needs Go.
 object-lock-store:
 	@GOBIN=$(CURDIR)/.nats3/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+# Where no registry answers its S3 server is versitygw, which needs Go.
+containers: setup
+	@scripts/containers.sh .nats3/containers
+	@set -a; . .nats3/containers/env; \
+	    $(RUN) $(BIN)/python -m pytest -n 0 -s $(ARGS) nats3_dagster_tests/deploy/test_containers.py
 
 # The types are checked by one process; the rest runs beside it.
 check: setup

@@ -30,6 +30,13 @@ grep -q ' bookworm main$' "$work/sources.list" ||
 
 # How apt reaches them: proxies and the like.
 apt-config dump | grep -E '^Acquire::(https?|ftp|Check|Retries|Max-|ForceIPv)' >"$files/etc/apt/apt.conf.d/90machine" || true
+# As in Debian's own image: apt keeps no packages that it has installed, nor lists made of lists.
+cat >"$files/etc/apt/apt.conf.d/docker-clean" <<'END'
+APT::Keep-Downloaded-Packages "false";
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/archives/partial/*.deb /var/cache/apt/*.bin || true"; };
+END
 # pip's settings, those of its variables too, but for folders of this machine and its certificates.
 {
     echo "[global]"

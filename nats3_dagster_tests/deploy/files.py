@@ -59,7 +59,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     for name, service in services().items():
         yield f"compose.yaml: {name}", service["command"]
         test = service.get("healthcheck", {}).get("test", [])
-        if test[1:2] and test[1] != "python":
+        if isinstance(test, list) and test[1:2]:
             yield f"compose.yaml: {name}, healthcheck", test[1:]
     for name, text in units().items():
         for line in re.findall(r"^Exec\w+=(.*)$", text, re.MULTILINE):

