@@ -12,11 +12,10 @@ NAME = os.environ.get("NATS3_TEST_ENGINE", "")
 
 
 def ask(words: Sequence[str], status: int | None = 0, timeout_s: float = 300, **options: Any) -> str:
-    """What a command prints on both outputs. Fails unless it ends with this status; None: with any."""
-    done = subprocess.run(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s, check=False, **options
-    )
-    assert status is None or done.returncode == status, f"{' '.join(words)}: {done.returncode}\n{done.stdout[-4000:]}"
+    """What a command prints. Fails unless it ends with this status; None: with any."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout_s, check=False, **options)
+    said = f"{' '.join(words)}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    assert status is None or done.returncode == status, said
     return done.stdout
 
 
@@ -32,6 +31,13 @@ class Engine:
     def has(self, image: str) -> bool:
         return subprocess.run([self.name, "image", "inspect", image], capture_output=True).returncode == 0
 
+    def logs(self, container: str) -> str:
+        """What the container has printed, on both outputs."""
+        done = subprocess.run(
+            [self.name, "logs", container], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return done.stdout
+
     def build(self, image: str, file: Path, context: Path) -> None:
         """Build an image, with layers of former builds. A build that fetches everything takes minutes."""
         layers = ["--layers"] if self.name == "podman" else []
@@ -45,13 +51,6 @@ class Engine:
         if self.name == "podman":
             return subprocess.run([self.name, "healthcheck", "run", container], capture_output=True).returncode == 0
         return self.inspect(container)["State"]["Health"]["Status"] == "healthy"
-
-    def memory_mb(self, container: str) -> int:
-        """Memory of its processes, without files that the kernel may drop."""
-        script = "cat /sys/fs/cgroup/memory/memory.stat /sys/fs/cgroup/memory.stat 2>/dev/null || true"
-        lines = [line.split() for line in self("exec", container, "sh", "-c", script).splitlines()]
-        stat = {words[0]: int(words[1]) for words in lines if len(words) == 2}
-        return (stat["total_rss"] if "total_rss" in stat else stat["anon"]) >> 20
 
     @cached_property
     def can_pull(self) -> bool:
