@@ -187,8 +187,8 @@ class Next(Enum):
     )
     OBJECT_FOREIGN = (
         (
-            "No release of nats3 writes such an object: find out who may write to the bucket. Bring the object back "
-            "from a copy of the bucket, or repair its archive"
+            "No release writes such an object: find out who may write to the bucket. Bring the object back from a copy "
+            "of the bucket, or repair its archive"
         ),
         "nats3 chunk repair",
     )
