@@ -261,7 +261,7 @@ def test_the_reader_reads_an_archive(reader: Installed, workspace: Workspace, wi
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"%d" % n) for n in range(3)])
     archived(workspace, wire, "EV", bucket)
-    given = {name: value for name, value in os.environ.items() if name.startswith(("NATS3_", "AWS_"))}
+    given: dict[str, Any] = {n: value for n, value in os.environ.items() if n.startswith(("NATS3_", "AWS_"))}
     assert reader.run("python", "-c", READS, **given) == "[b'0', b'1', b'2'] 3\n"
     assert json.loads(reader.run("nats3", "store", "list", "-o", "json", **given))[0]["archive"] == "a"
     assert json.loads(reader.run("nats3", "message", "get", "a", "--seq", "2", "-o", "json", **given))["seq"] == 2
