@@ -33,10 +33,8 @@ class Engine:
 
     def logs(self, container: str) -> str:
         """What the container has printed, on both outputs."""
-        done = subprocess.run(
-            [self.name, "logs", container], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        return done.stdout
+        words = [self.name, "logs", container]
+        return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
 
     def build(self, image: str, file: Path, context: Path) -> None:
         """Build an image, with layers of former builds. A build that fetches everything takes minutes."""
@@ -51,6 +49,13 @@ class Engine:
         if self.name == "podman":
             return subprocess.run([self.name, "healthcheck", "run", container], capture_output=True).returncode == 0
         return self.inspect(container)["State"]["Health"]["Status"] == "healthy"
+
+    def memory_mb(self, container: str) -> int:
+        """Memory of its processes, without files that the kernel may drop."""
+        script = "cat /sys/fs/cgroup/memory/memory.stat /sys/fs/cgroup/memory.stat 2>/dev/null || true"
+        lines = [line.split() for line in self("exec", container, "sh", "-c", script).splitlines()]
+        stat = {words[0]: int(words[1]) for words in lines if len(words) == 2}
+        return (stat["total_rss"] if "total_rss" in stat else stat["anon"]) >> 20
 
     @cached_property
     def can_pull(self) -> bool:
