@@ -4,7 +4,7 @@ Invariant: no page is decoded that takes more memory than its row group may have
 pages themselves, because the decoder believes these and not the footer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from nats3_dagster.chunks.columns import CHUNK_BYTES, MOST_BYTES
 from nats3_dagster.chunks.footer import DAMAGED, FOREIGN, Footer
+from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError
 
 # Bytes: what a column has beside its values, such as the levels of nulls.
@@ -32,6 +33,44 @@ _TYPE, _UNCOMPRESSED, _COMPRESSED = 0x1, 0x2, 0x3
 _VALUES: Final = {0: (0x51, 0x52), _DICTIONARY_PAGE: (0x71, 0x72), 3: (0x81, 0x84)}
 _HIGHEST_FIELD: Final = 15
 _DEEPEST: Final = 3
+
+
+class SharedSubjects(Exception):
+    """The subjects of a row group may take more than it may have: which of its dictionary each row has is to be looked
+    at before they are decoded."""
+
+
+class CheckedColumns(SizedFile):
+    """The columns of row groups, each looked at before Arrow decodes it."""
+
+    def __init__(self, source: pa.NativeFile, size: int) -> None:
+        super().__init__(size)
+        self._source = source
+        self._columns: Iterator[str] = iter(())
+        self._rows = 0
+        self._footer: Footer | None = None
+        # Whether Arrow leaves subjects as dictionaries.
+        self.keeps_dictionary = False
+        # Whether the subjects that were read last have room, whichever of its dictionary each row has.
+        self.has_room = False
+
+    def expect(self, columns: Sequence[str], rows: int, footer: Footer) -> None:
+        """The columns that are read next, one by one: of a row group with these rows."""
+        self._columns, self._rows, self._footer = iter(columns), rows, footer
+
+    def read(self, size: int = -1) -> pa.Buffer:
+        self._source.seek(self._at)
+        data = self._source.read_buffer(size)
+        self._at += data.size
+        column = next(self._columns, None)
+        if column is None or self._footer is None:
+            raise ChunkError("The chunk is read where it has no column", DAMAGED)
+        dictionary = check_pages(memoryview(data).cast("B"), column, self._rows, self._footer)
+        if column == "subject":
+            self.has_room = _have_room(dictionary, self._rows, self._footer)
+            if not (self.has_room or self.keeps_dictionary):
+                raise SharedSubjects
+        return data
 
 
 def check_pages(data: memoryview, column: str, rows: int, footer: Footer) -> int:
@@ -61,7 +100,7 @@ def check_pages(data: memoryview, column: str, rows: int, footer: Footer) -> int
     return dictionary
 
 
-def have_room(dictionary: int, rows: int, footer: Footer) -> bool:
+def _have_room(dictionary: int, rows: int, footer: Footer) -> bool:
     """True if subjects with a dictionary of this size have room, whichever of it each row has."""
     return dictionary * rows <= _most("subject", rows, footer)
 

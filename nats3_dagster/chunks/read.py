@@ -18,7 +18,7 @@ from nats3_dagster.chunks.footer import DAMAGED, Footer, RowGroup, read_footer
 from nats3_dagster.chunks.footer_cache import ParsedFooter
 from nats3_dagster.chunks.group_subjects import may_have_any
 from nats3_dagster.chunks.meta import COUNTED, RowCounts, meta_of
-from nats3_dagster.chunks.pages import check_pages, check_subject_text, have_room
+from nats3_dagster.chunks.pages import CheckedColumns, SharedSubjects, check_subject_text
 from nats3_dagster.chunks.sized_file import SizedFile
 from nats3_dagster.errors import ChunkError, StoreError
 from nats3_dagster.model import ChunkMeta, SeqRange
@@ -222,7 +222,7 @@ class ChunkReader:
 
     def _groups(self, columns: Sequence[str], dictionary: bool) -> Callable[[int], pa.RecordBatch]:
         """Reads row groups by their index, and from elsewhere what is missing or damaged here."""
-        checked = _Checked(self._source, self.footer_start)
+        checked = CheckedColumns(self._source, self.footer_start)
         # No filter of subjects stands for many subjects: then another file need not be opened.
         checked.keeps_dictionary = dictionary or not any(self.footer.group_subjects)
         file = self._file(checked)
@@ -233,7 +233,7 @@ class ChunkReader:
                 self._prepare(*self.span(index, columns))
             try:
                 return self._read(file, checked, index, columns, dictionary)
-            except _Shared:
+            except SharedSubjects:
                 # The other row groups will be as this one.
                 checked.keeps_dictionary = True
                 file = self._file(checked)
@@ -249,7 +249,7 @@ class ChunkReader:
 
         return read_or_otherwise
 
-    def _file(self, checked: "_Checked") -> pq.ParquetFile:
+    def _file(self, checked: CheckedColumns) -> pq.ParquetFile:
         with _arrow_errors():
             return pq.ParquetFile(
                 pa.PythonFile(checked, mode="r"),
@@ -260,9 +260,9 @@ class ChunkReader:
             )
 
     def _read(
-        self, file: pq.ParquetFile, checked: "_Checked", index: int, columns: Sequence[str], dictionary: bool
+        self, file: pq.ParquetFile, checked: CheckedColumns, index: int, columns: Sequence[str], dictionary: bool
     ) -> pa.RecordBatch:
-        """A row group. Raises ChunkError, _Shared."""
+        """A row group. Raises ChunkError, SharedSubjects."""
         group = self.footer.row_groups[index]
         checked.expect(columns, group.rows, self.footer)
         with _arrow_errors():
@@ -335,44 +335,6 @@ def _with_subjects(table: pa.Table, footer: Footer, dictionary: bool, *, has_roo
     if not has_room:
         check_subject_text(subjects, footer)
     return table if dictionary else table.set_column(at, SCHEMA.field("subject"), subjects.cast(pa.string()))
-
-
-class _Shared(Exception):
-    """The subjects of a row group may take more than it may have: which of its dictionary each row has is to be looked
-    at before they are decoded."""
-
-
-class _Checked(SizedFile):
-    """The columns of row groups, each looked at before Arrow decodes it."""
-
-    def __init__(self, source: pa.NativeFile, size: int) -> None:
-        super().__init__(size)
-        self._source = source
-        self._columns: Iterator[str] = iter(())
-        self._rows = 0
-        self._footer: Footer | None = None
-        # Whether Arrow leaves subjects as dictionaries.
-        self.keeps_dictionary = False
-        # Whether the subjects that were read last have room, whichever of its dictionary each row has.
-        self.has_room = False
-
-    def expect(self, columns: Sequence[str], rows: int, footer: Footer) -> None:
-        """The columns that are read next, one by one: of a row group with these rows."""
-        self._columns, self._rows, self._footer = iter(columns), rows, footer
-
-    def read(self, size: int = -1) -> pa.Buffer:
-        self._source.seek(self._at)
-        data = self._source.read_buffer(size)
-        self._at += data.size
-        column = next(self._columns, None)
-        if column is None or self._footer is None:
-            raise ChunkError("The chunk is read where it has no column", DAMAGED)
-        dictionary = check_pages(memoryview(data).cast("B"), column, self._rows, self._footer)
-        if column == "subject":
-            self.has_room = have_room(dictionary, self._rows, self._footer)
-            if not (self.has_room or self.keeps_dictionary):
-                raise _Shared
-        return data
 
 
 class _Asked(Exception):

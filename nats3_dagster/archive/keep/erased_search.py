@@ -5,8 +5,9 @@ Invariant: a search that could not look somewhere is an error, never an answer o
 other message of it is in a live chunk, or was removed as well.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from nats3_dagster.workspace import Workspace
 # How long another process may copy into a bucket.
 PATIENCE_S = 60.0
 # Objects whose rows are asked for at once.
-PAGE = 1000
+_PAGE = 1000
 # Manifests, settings, records and the owner.
 _DOCUMENTS = (".json", ".json.zst")
 # Bytes. No chunk is as large: its messages have 256 MiB at most.
@@ -40,9 +41,10 @@ def search(workspace: Workspace, archive: Archive, bucket: str, erased: ErasedSe
     read and may have one. Lists the whole folder. A chunk that the catalog lists, of the size that it lists, is opened
     where its name says that it may have one; every other object is opened, whatever its name is. Raises StoreError."""
     store, sequences = workspace.settings.store, {of: _Sequences(ranges) for of, ranges in erased.items()}
-    for page in _pages(list_versions(store, bucket, archive_prefix(archive.spec.prefix, archive.name))):
+    buckets = {bucket, archive.spec.bucket}
+    versions = filter(_may_be_chunk, list_versions(store, bucket, archive_prefix(archive.spec.prefix, archive.name)))
+    while page := list(islice(versions, _PAGE)):
         names = {one.key: parse_key(one.key) for one in page}
-        buckets = {bucket, archive.spec.bucket}
         listed = workspace.catalog.chunks.stored_sizes(buckets, [key for key, name in names.items() if name])
         for one in page:
             name = names[one.key]
@@ -62,18 +64,9 @@ def search(workspace: Workspace, archive: Archive, bucket: str, erased: ErasedSe
                     yield replace(trace, why=_UNREADABLE)
 
 
-def _pages(versions: Iterable[ObjectVersion]) -> Iterator[list[ObjectVersion]]:
-    """The versions that may be chunks, some at a time: not those of our documents, which have no message."""
-    page: list[ObjectVersion] = []
-    for one in versions:
-        if one.is_delete_marker or one.key.endswith(_DOCUMENTS) or one.size > _MOST_BYTES:
-            continue
-        page.append(one)
-        if len(page) == PAGE:
-            yield page
-            page = []
-    if page:
-        yield page
+def _may_be_chunk(one: ObjectVersion) -> bool:
+    """False for delete markers and our documents, which have no message."""
+    return not (one.is_delete_marker or one.key.endswith(_DOCUMENTS) or one.size > _MOST_BYTES)
 
 
 def count_in(reader: ChunkReader, ranges: Sequence[SeqRange]) -> int:

@@ -44,13 +44,28 @@ def value_or_text(text: str) -> Any:
 def _reader(*, exact: bool, repeated: bool = False) -> Callable[[str], Any]:
     """A function that gives the value of a JSON text. It raises Undecodable; RecursionError at some thousand levels;
     and ValueError for an integer of more digits than Python reads."""
-    decoder: Any = json.JSONDecoder(parse_float=_decimal if exact else _float, parse_constant=_no_constant)
-    long_decoder: Any = json.JSONDecoder(
-        parse_float=_decimal if exact else _float, parse_int=_whole, parse_constant=_no_constant
-    )
+    read_any = _scanner(exact, None)
+    if repeated:
+        return read_any
+    read_once = _scanner(exact, _once)
+
+    def read(text: str) -> Any:
+        try:
+            return read_once(text)
+        except _Repeated as error:
+            read_any(text)  # any other reason is told first
+            raise Undecodable(f"The JSON has a name twice in one object: {error.name[:100]!r}") from None
+
+    return read
+
+
+def _scanner(exact: bool, to_object: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None) -> Callable[[str], Any]:
+    """`to_object`: makes an object of its names and values. What it raises comes through."""
+    numbers: Any = {"parse_float": _decimal if exact else _float, "parse_constant": _no_constant}
+    decoder: Any = json.JSONDecoder(object_pairs_hook=to_object, **numbers)
+    long_decoder: Any = json.JSONDecoder(object_pairs_hook=to_object, parse_int=_whole, **numbers)
     # What `decode` calls between two regular expressions for the white space, which take as long as a small object.
     scan, scan_long = decoder.scan_once, long_decoder.scan_once
-    names = json.JSONDecoder(object_pairs_hook=_check_names, parse_int=str, parse_float=str)
 
     def read(text: str) -> Any:
         text = text.strip(_WHITE)
@@ -66,25 +81,26 @@ def _reader(*, exact: bool, repeated: bool = False) -> Callable[[str], Any]:
             _check_surrogates(text)
         if len(text) > 2 * MAX_DEPTH and text.count("{") + text.count("[") > MAX_DEPTH:
             _check_depth(text)
-        if not repeated and (not isinstance(value, dict) or len(value) < _most_names(text)):
-            names.decode(text)
         return value
 
     return read
 
 
-def _most_names(text: str) -> int:
-    """At least the number of names in the objects of a JSON text: after each name stands a colon or white space."""
-    return text.count('":') + text.count('" ') + text.count('"\n') + text.count('"\t') + text.count('"\r')
+class _Repeated(Exception):
+    """An object has a name twice."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
-def _check_names(pairs: list[tuple[str, Any]]) -> None:
-    """Raises Undecodable for an object that has a name twice."""
-    if len({name for name, _ in pairs}) == len(pairs):
-        return
-    names = [name for name, _ in pairs]
-    twice = next(name for at, name in enumerate(names) if name in names[:at])
-    raise Undecodable(f"The JSON has a name twice in one object: {twice[:100]!r}")
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these names and values. Raises _Repeated."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        seen = set[str]()
+        raise _Repeated(next(name for name, _ in pairs if name in seen or seen.add(name)))
+    return fields
 
 
 def _malformed(error: json.JSONDecodeError) -> Undecodable:

@@ -1,4 +1,4 @@
-"""What lies beside an hour, by a search of the nearest; the replay that a chunk waits for."""
+"""The index of what lies beside an hour, the replay that a chunk waits for, and the events of erasures."""
 
 from pathlib import Path
 
