@@ -2,6 +2,7 @@
 nothing else goes with them. Each test reads the files themselves, past the code under test."""
 
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,14 @@ def test_a_late_object_is_found_and_removed(
         assert Path(root, bucket, name).exists() is stays
         Path(root, bucket, name).unlink(missing_ok=True)
         nats3.ok("store", "sweep")
+    # In the place of another chunk, which the catalog lists.
+    other_chunk = next(one for one in live(workspace, archive) if one.meta.covers.first > 10)
+    place = Path(root, bucket, other_chunk.meta.key)
+    whole = place.read_bytes()
+    place.write_bytes(old)
+    assert other_chunk.meta.key in failed(nats3, "message", "erase", "logs", "--prove").replace("\n", "")
+    place.write_bytes(whole)
+    nats3.ok("store", "sweep")
     assert nats3.ok("message", "erase", "logs", "--prove", "-o", "json").json["found"] == []
 
 
@@ -300,6 +309,11 @@ def test_a_former_copy_is_searched_until_it_is_forgotten(
     nats3.ok("store", "copy", "logs", "--forget", "copy")
     nats3.ok("store", "sweep")
     assert nats3.ok("message", "erase", "logs", "--prove", "-o", "json").json["messages"] == 3
+    history = workspace.catalog.history.newest([archive], 50)
+    told = Counter(one.what for one in history)
+    # Decided when its messages left, finished when nothing was found.
+    assert (told["erased"], told["erasure_finished"], told["forgotten"]) == (3, 3, 1)
+    assert [one.detail for one in history if one.what == "forgotten"] == [{"bucket": "copy"}]
 
 
 def test_a_copy_that_is_away_keeps_no_rebuild_waiting(
