@@ -17,7 +17,7 @@ from nats3_dagster.defs.declared import Declared, doc, text_schema, unless_templ
 from nats3_dagster.defs.policies import Freshness, FreshnessSettings, Retry, RetrySettings
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS, GROUP, KIND, OWNER, POOL
+from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS, GROUP, KIND, OWNER, POOL, is_owner
 
 # The key of the IO manager that comes with every archive, for assets that depend on its hours (frames.py).
 FRAMES = "nats3_io_manager"
@@ -209,5 +209,5 @@ def _of_catalog(stored: ArchiveSpec) -> PlatformSettings:
 def _check_owners(owners: Iterable[str]) -> None:
     """Raises OperatorError for one that Dagster would refuse."""
     for owner in owners:
-        if not re.fullmatch(OWNER, owner):
+        if not is_owner(owner):
             raise OperatorError(f"{owner!r} in owners is no owner", "Write a mail address or team:name")

@@ -25,11 +25,16 @@ _MOST_RETRIES, _MOST_DELAY_S, _MOST_WINDOW_S = 100, 86_400, 3650 * 86_400
 _LEAST_WINDOW_S = 60
 
 
+def is_owner(text: str) -> bool:
+    """True if Dagster takes the text for an owner of assets."""
+    return re.fullmatch(OWNER, text) is not None
+
+
 def read_owners(text: str) -> tuple[tuple[str, ...], OperatorError | None]:
     """The owners that NATS3_OWNERS joins by commas; and an error for what is no owner: the assets are without it."""
     entries = tuple(part.strip() for part in text.split(",") if part.strip())
-    wrong = [str(place) for place, entry in enumerate(entries, 1) if not re.fullmatch(OWNER, entry)]
-    owners = tuple(entry for entry in entries if re.fullmatch(OWNER, entry))
+    wrong = [str(place) for place, entry in enumerate(entries, 1) if not is_owner(entry)]
+    owners = tuple(filter(is_owner, entries))
     if not wrong:
         return owners, None
     what = f"NATS3_OWNERS names no owner at place {', '.join(wrong)}: the assets in Dagster do without it"
