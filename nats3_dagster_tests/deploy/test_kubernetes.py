@@ -41,7 +41,9 @@ def executors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         (folder / name).write_text(text.replace("/etc/nats3/spark", str(folder)))
     told = {"SPARK_CONF_DIR": str(folder), "SPARK_DRIVER_POD_NAME": "dagster-run-x", "SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-m", "nats3_dagster_tests.deploy.executor_pods"]
-    made = subprocess.run(command, cwd=ROOT, env=os.environ | told, capture_output=True, text=True)
+    # A session of an earlier test in this process leaves variables: a fixture of a module comes before they are taken.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))} | told
+    made = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     return json.loads(made.stdout)
 
