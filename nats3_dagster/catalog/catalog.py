@@ -30,6 +30,7 @@ from nats3_dagster.catalog.rebuilds import Rebuilds
 from nats3_dagster.catalog.removals import Removals
 from nats3_dagster.catalog.replay_chunks import ReplayChunks
 from nats3_dagster.catalog.replays import Replays
+from nats3_dagster.catalog.run_locks import RunLocks
 from nats3_dagster.catalog.seals import Seals
 from nats3_dagster.catalog.subjects import Subjects
 
@@ -59,6 +60,7 @@ class Catalog:
         self.measures = Measures(session)
         self.points = Points(session)
         self.removals = Removals(session)
+        self.run_locks = RunLocks(session)
         self.seals = Seals(session, self.hours)
         self.subjects = Subjects(session)
         self.replays = Replays(session)

@@ -17,8 +17,15 @@ from nats3_dagster.errors import CatalogError
 from nats3_dagster.redaction import learn
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-# A host that vanished is noticed within a minute; the system's own keepalive begins after two hours.
-_PATIENCE = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+# A host that vanished is noticed within a minute. The system's own keepalive begins after two hours, and it sends again
+# for 15 minutes what was not acknowledged.
+_PATIENCE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 

@@ -19,7 +19,6 @@ from dagster import (
     SensorEvaluationContext,
     SensorResult,
     SkipReason,
-    in_process_executor,
     job,
     op,
     sensor,
@@ -27,6 +26,7 @@ from dagster import (
 from pydantic import Field
 
 from nats3_dagster.defs.backoff import active_run, back_off
+from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.failures import step_failures, tick_failures
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.resources import start_spark, with_store
@@ -90,7 +90,7 @@ def compact_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDef
 
     @job(
         name=naming.name("compact"),
-        executor_def=in_process_executor,
+        executor_def=run_executor,
         description="Merge the small chunks of an archive's sealed hours: the same messages in fewer objects.",
     )
     def compact() -> None:

@@ -68,7 +68,7 @@ def instance_state() -> InstanceState | None:
     folder = Path(os.environ.get("DAGSTER_HOME") or home() / "dagster")
     if not (folder / "dagster.yaml").exists() and "DAGSTER_HOME" not in os.environ:
         return None
-    from dagster import DagsterInstance
+    from dagster import DagsterInstance, DefaultRunLauncher
 
     try:
         with DagsterInstance.from_config(str(folder)) as instance:
@@ -80,6 +80,7 @@ def instance_state() -> InstanceState | None:
                 {one.name: one.limit for one in limits if not one.from_default},
                 config.pool_config.default_pool_limit,
                 instance.run_monitoring_enabled,
+                type(instance.run_launcher) is not DefaultRunLauncher,
                 instance.run_retries_max_retries if instance.run_retries_enabled else 0,
             )
     except Exception as error:  # of its storage, which may be any

@@ -32,6 +32,10 @@ from dagster._core.errors import DagsterUserCodeProcessError
 # capture sensor would start a run between two runs of a backfill.
 from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
 
+# What a launcher answers when run monitoring asks whether a run lives. Launchers of one's own are documented, and these
+# two names of their interface are not public. Without them a run that dies with its code server is never found.
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+
 # The names of Dagster's tables, which `nats3 migrate --grant` grants. Without them it would grant all of the schema
 # public, which may hold tables of others.
 from dagster._core.storage.event_log import SqlEventLogStorageMetadata
@@ -82,6 +86,7 @@ __all__ = [
     "REPOSITORY_LABEL_TAG",
     "BulkActionStatus",
     "BulkActionsFilter",
+    "CheckRunHealthResult",
     "ConfigurableClassData",
     "DagsterUserCodeProcessError",
     "PostProcessingError",
@@ -90,6 +95,7 @@ __all__ = [
     "ScheduleStorageSqlMetadata",
     "SerializableErrorInfo",
     "SqlEventLogStorageMetadata",
+    "WorkerStatus",
     "get_input_data_version_tag",
     "get_input_event_pointer_tag",
     "use_engine",

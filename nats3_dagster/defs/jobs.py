@@ -1,6 +1,6 @@
 """Jobs: what a shell, a sensor or a schedule starts by name.
 
-A run is one process with one JVM (`in_process_executor`); its Python workers are Spark's.
+A run is one process with one JVM (`run_executor`); its Python workers are Spark's.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,13 +13,13 @@ from dagster import (
     OpExecutionContext,
     ResourceParam,
     define_asset_job,
-    in_process_executor,
     job,
     op,
 )
 
 from nats3_dagster.archive.health.dagster_health import REPLAY_POOL
 from nats3_dagster.defs.checked_config import schema_of
+from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, CHECKS, Naming
 from nats3_dagster.defs.markdown import code
@@ -42,7 +42,7 @@ def capture_job(naming: Naming, spec: ArchiveSpec) -> Any:
         AssetSelection.assets(naming.chunks_key(spec.name)).without_checks(),
         description=f"Capture hours of stream {code(spec.stream)} into archive {spec.name}.",
         tags={ARCHIVE_TAG: spec.name},
-        executor_def=in_process_executor,
+        executor_def=run_executor,
     )
 
 
@@ -52,7 +52,7 @@ def check_job(naming: Naming, archives: Iterable[str]) -> Any:
     return define_asset_job(
         naming.name("checks"),
         AssetSelection.checks(*keys),
-        executor_def=in_process_executor,
+        executor_def=run_executor,
         description="Check that archives are complete, intact and in time. Choose archives by their ops.",
     )
 
@@ -64,7 +64,7 @@ def replay_job(naming: Naming, spec: ArchiveSpec) -> Any:
         AssetSelection.assets(naming.replay_key(spec.name)),
         description=f"Replay hours of archive {spec.name} into NATS.",
         tags={ARCHIVE_TAG: spec.name},
-        executor_def=in_process_executor,
+        executor_def=run_executor,
     )
 
 
@@ -102,7 +102,7 @@ def window_job(naming: Naming, platform: Platform, chosen: Collection[str] | Non
 
     @job(
         name=naming.name("replay"),
-        executor_def=in_process_executor,
+        executor_def=run_executor,
         description="Replay a window of any archive into NATS: by time to the nanosecond, or by sequence.",
     )
     def replay_window_job() -> None:
@@ -135,7 +135,7 @@ def resume_job(naming: Naming, platform: Platform) -> JobDefinition:
 
     @job(
         name=naming.name("resume_replay"),
-        executor_def=in_process_executor,
+        executor_def=run_executor,
         description="Go on with a replay that was recorded, in a shell or as a load job of the HTTP API, after its "
         "last message.",
     )

@@ -27,6 +27,8 @@ SEAL_TAG = "nats3/seal"
 EXPORT_TAG = "nats3/export"
 # Tag of the runs of an archive's jobs, in whichever code location: its name.
 ARCHIVE_TAG = "nats3/archive"
+# Tag of a run that holds a lock while its process lives: which run, and in which database.
+HELD_TAG = "nats3/held"
 
 
 def key_part(name: str) -> str:

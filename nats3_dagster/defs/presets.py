@@ -19,11 +19,11 @@ from dagster import (
     ResourceParam,
     asset,
     define_asset_job,
-    in_process_executor,
 )
 
 from nats3_dagster.archive.health.dagster_health import REPLAY_POOL
 from nats3_dagster.defs.events import hours_now, results_of
+from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, Naming
 from nats3_dagster.defs.markdown import code
@@ -81,7 +81,7 @@ def preset_job(naming: Naming, spec: ArchiveSpec, preset: ReplayPreset) -> Any:
         description=f"Replay hours of archive {spec.name} to {code(preset.settings.write_subject)}. It takes no run "
         "config.",
         tags={ARCHIVE_TAG: spec.name},
-        executor_def=in_process_executor,
+        executor_def=run_executor,
     )
 
 

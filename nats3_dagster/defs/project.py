@@ -9,13 +9,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dagster import Definitions, JobDefinition, SensorDefinition, in_process_executor
+from dagster import Definitions, JobDefinition, SensorDefinition
 
 from nats3_dagster.defs.archive_definitions import Defined, made, undefined
 from nats3_dagster.defs.assets import stream_asset
 from nats3_dagster.defs.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.check_sensor import check_sensor
 from nats3_dagster.defs.compactions import compact_job, compact_sensor
+from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.failures import CannotLoad
 from nats3_dagster.defs.frames import frames_io_manager
 from nats3_dagster.defs.jobs import check_job, resume_job, window_job
@@ -39,7 +40,7 @@ def load() -> Definitions:
     """The definitions of the archives that the catalog has now, as the project's own. Raises CannotLoad if it cannot be
     read."""
     defined, platform = read(PROJECT, Platform())
-    return definitions_of(defined, PROJECT, platform, executor=in_process_executor)
+    return definitions_of(defined, PROJECT, platform, executor=run_executor)
 
 
 def undefined_archives() -> list[DagsterError]:

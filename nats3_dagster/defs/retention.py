@@ -19,12 +19,12 @@ from dagster import (
     RunRecord,
     RunsFilter,
     ScheduleDefinition,
-    in_process_executor,
     job,
     op,
 )
 from pydantic import Field
 
+from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.keys import CHECKS, Naming
 
 # Runs that one query lists.
@@ -58,7 +58,7 @@ def retention_job(naming: Naming, archives: Sequence[str]) -> JobDefinition:
 
     @job(
         name=naming.name("retention"),
-        executor_def=in_process_executor,
+        executor_def=run_executor,
         description="Delete old runs of captures from Dagster's database; what the assets show stays.",
     )
     def retention() -> None:

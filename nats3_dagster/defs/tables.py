@@ -22,11 +22,11 @@ from dagster import (
     ResourceParam,
     asset,
     define_asset_job,
-    in_process_executor,
 )
 
 from nats3_dagster.archive import status
 from nats3_dagster.defs.columns import COLUMNS, TABLE_COLUMNS, lineage
+from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.failures import step_failures
 from nats3_dagster.defs.keys import ARCHIVE_TAG, Naming
 from nats3_dagster.defs.markdown import code
@@ -89,7 +89,7 @@ def table_job(naming: Naming, spec: ArchiveSpec) -> Any:
         AssetSelection.assets(naming.table_key(spec.name)),
         description=f"Sync the Iceberg table of archive {spec.name}.",
         tags={ARCHIVE_TAG: spec.name},
-        executor_def=in_process_executor,
+        executor_def=run_executor,
     )
 
 

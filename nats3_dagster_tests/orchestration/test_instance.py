@@ -29,8 +29,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_missing_is_named_and_the_lines_add_it(home: Path, nats3: Command) -> None:
-    assert [status for status, _ in found()] == ["ok", *["warn"] * 5]
-    says = ["not monitored", "not run again", "Pool jetstream has no", "Pool replay has no", "Pool export has no"]
+    assert [status for status, _ in found()] == ["ok", *["warn"] * 6]
+    says = [
+        "not monitored",
+        "together with its code server",
+        "not run again",
+        "Pool jetstream has no",
+        "Pool replay has no",
+        "Pool export has no",
+    ]
     for part, (_, what) in zip(says, found()[1:], strict=True):
         assert part in what
     printed = nats3.ok("dagster", "instance").out

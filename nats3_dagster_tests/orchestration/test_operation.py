@@ -26,7 +26,8 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.support.dagster import backfills
-from nats3_dagster_tests.support.dagster.processes import LOCATION, ROOT, Dagster
+from nats3_dagster_tests.support.dagster.launches import ask_for, launch_job, status
+from nats3_dagster_tests.support.dagster.processes import ROOT, Dagster
 from nats3_dagster_tests.support.dagster.stories import archive, archived
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
@@ -41,9 +42,6 @@ PRESETS: list[dict[str, Any]] = [
     {"name": "to_test", "write_subject": "test.>"},
 ]
 
-_LAUNCH = """mutation ($how: ExecutionParams!) { launchRun(executionParams: $how) {
-  __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
-  ... on RunConfigValidationInvalid { errors { message } } } }"""
 _TERMINATE = "mutation ($run: String!) { terminateRun(runId: $run) { __typename ... on PythonError { message } } }"
 _EVENTS = """query ($run: ID!) { logsForRun(runId: $run) { ... on EventConnection { events {
   __typename ... on MessageEvent { message } ... on ErrorEvent { error { message stack cause { message } } } } } } }"""
@@ -83,30 +81,6 @@ def launch(dagster: Dagster, first: str, last: str, **config: Any) -> str:
     """Have the daemon replay these hours; the run."""
     ops = {"events__replay": {"config": {"write_subject": "back.>", **config}}}
     return launch_job(dagster, "events_replay", first, last, {"ops": ops})
-
-
-def launch_job(dagster: Dagster, job: str, first: str, last: str, run_config: dict[str, Any]) -> str:
-    """Have the daemon run a job for these hours; the run."""
-    asked = ask_for(dagster, job, first, last, run_config)
-    assert asked["__typename"] == "LaunchRunSuccess", asked
-    return asked["run"]["runId"]
-
-
-def ask_for(dagster: Dagster, job: str, first: str, last: str, run_config: dict[str, Any]) -> dict[str, Any]:
-    """The answer to the button "Launch run" of the UI."""
-    tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-    return dagster.ask(
-        _LAUNCH,
-        how={
-            "selector": {"repositoryName": "__repository__", "repositoryLocationName": LOCATION, "jobName": job},
-            "runConfigData": run_config,
-            "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
-        },
-    )["launchRun"]
-
-
-def status(dagster: Dagster, run_id: str) -> str:
-    return next(run["status"] for run in dagster.runs() if run["id"] == run_id)
 
 
 def terminated(dagster: Dagster, run_id: str) -> list[str]:

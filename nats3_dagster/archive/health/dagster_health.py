@@ -18,10 +18,15 @@ _POOLS = {
     EXPORT_POOL: "exports of all archives may run at once, each with a Python process and a JVM",
 }
 _MONITORING = """\
-# Finds runs whose process was killed, and frees their places in pools.
+# Frees the places of killed runs in pools, and asks the launcher which runs live.
 run_monitoring:
   enabled: true
   free_slots_after_run_end_seconds: 60"""
+_LAUNCHER = """\
+# Dagster's default launcher, which also finds runs of nats3 that were killed together with their code server.
+run_launcher:
+  module: nats3_dagster.defs.run_launcher
+  class: WatchingRunLauncher"""
 _RETRIES = """\
 # Runs killed runs again. A run that reports a failure would fail again.
 run_retries:
@@ -42,6 +47,8 @@ class InstanceState:
     pools: Mapping[str, int] = field(default_factory=dict[str, int])
     default_limit: int | None = None
     monitors_runs: bool = False
+    # Whether its launcher is another one than Dagster's default, which does not know whether a run lives.
+    asks_launcher: bool = False
     # How often a killed run is run again; 0 for never.
     retries: int = 0
 
@@ -51,7 +58,7 @@ class InstanceState:
 
 
 def check(state: InstanceState) -> Iterator[Finding]:
-    """A line for the queue, for run monitoring, for run retries and for each pool."""
+    """A line for the queue, for run monitoring, for the launcher, for run retries and for each pool."""
     lines = Next.SHOW_INSTANCE_LINES()
     if not state.has_queue:
         what = "Its runs are not queued: limits of pools hold back no run"
@@ -62,6 +69,11 @@ def check(state: InstanceState) -> Iterator[Finding]:
         yield Finding("ok", AREA, "Runs are monitored")
     else:
         what = "Runs are not monitored: one whose process was killed counts as running, and its archive waits for it"
+        yield Finding("warn", AREA, what, lines)
+    if state.asks_launcher:
+        yield Finding("ok", AREA, "Its launcher is not Dagster's default one")
+    else:
+        what = "A run that is killed together with its code server, as in a power cut, counts as running for good"
         yield Finding("warn", AREA, what, lines)
     if state.retries:
         yield Finding("ok", AREA, f"Killed runs are run again, {state.retries} times at most")
@@ -84,6 +96,8 @@ def lines(state: InstanceState | None) -> str:
     parts: list[str] = []
     if state is None or not state.monitors_runs:
         parts.append(_MONITORING)
+    if state is None or not state.asks_launcher:
+        parts.append(_LAUNCHER)
     if state is None or not state.retries:
         parts.append(_RETRIES)
     missing = [pool for pool in _POOLS if state is None or state.limit(pool) is None]

@@ -27,3 +27,15 @@ select pg_try_advisory_lock(hashtextextended('nats3.rewriting.' || :archive::big
 -- name: unlock_all()
 -- Releases the locks of this connection.
 select pg_advisory_unlock_all();
+
+-- name: lock_run(run)
+-- From now on, until it ends, this connection shows that the process of a run of Dagster lives.
+select pg_advisory_lock_shared(hashtextextended('nats3.run.' || :run, 0));
+
+-- name: is_run_locked(run)
+-- True if a connection shows that the process of this run of Dagster lives.
+select nats3.is_locked('nats3.run.' || :run);
+
+-- name: database_identity()
+-- Which database this is, among all of all servers. A standby that takes over has the same answer.
+select s.system_identifier || '.' || d.oid from pg_control_system() s, pg_database d where d.datname = current_database();

@@ -11,10 +11,12 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import psutil
 
 from nats3_dagster.dev.process import HOST, Process, answers, free_port
 
@@ -46,8 +48,7 @@ class Dagster:
             workspace = self.home / "workspace.yaml"
             server = {"host": HOST, "port": self._code_port, "location_name": LOCATION}
             workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}))  # JSON is YAML
-            code = ["dagster", "code-server", "start", "-m", f"{__package__}.hurried_definitions", "-h", HOST]
-            self._start(started, *code, "-p", str(self._code_port), ready=lambda: answers(self._code_port))
+            self._code = self._start_code(started)
             ui = ["dagster-webserver", "-w", str(workspace), "-h", HOST, "-p", self.url.rpartition(":")[2]]
             self._start(started, *ui, ready=self._loaded)
             self.daemon = self._start(started, "dagster-daemon", "run", "-w", str(workspace))
@@ -58,6 +59,15 @@ class Dagster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._running.close()
+
+    def power_cut(self) -> None:
+        """kill -9 of the code server with its runs and their JVMs, and a start of another code server."""
+        lost = [psutil.Process(self._code.pid), *self._code.children]
+        for process in lost:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(lost, 20)
+        self._code = self._start_code(self._running)
 
     def log(self, name: str) -> str:
         """What `dagster`, `dagster-webserver` or `dagster-daemon` has said so far."""
@@ -84,6 +94,10 @@ class Dagster:
         query = "{ runsOrError { ... on Runs { results { id jobName status tags { key value } } } } }"
         found = self.ask(query)["runsOrError"]["results"]
         return [run | {"tags": {tag["key"]: tag["value"] for tag in run["tags"]}} for run in found]
+
+    def _start_code(self, started: ExitStack) -> Process:
+        code = ["dagster", "code-server", "start", "-m", f"{__package__}.hurried_definitions", "-h", HOST]
+        return self._start(started, *code, "-p", str(self._code_port), ready=lambda: answers(self._code_port))
 
     def _start(self, started: ExitStack, *words: str, ready: Callable[[], bool] = lambda: True) -> Process:
         marker = (*_program(words[0]), *words[1:])
