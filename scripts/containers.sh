@@ -20,7 +20,7 @@ cannot() {
 if have docker && docker info >/dev/null 2>&1 && docker compose version >/dev/null 2>&1; then
     engine=docker compose="docker compose"
 else
-    have podman || apt_install podman runc netavark aardvark-dns || cannot "there is no Docker engine, and no Podman"
+    have podman || apt_install podman runc netavark aardvark-dns iptables || cannot "there is no Docker engine, and no Podman"
     have podman-compose || apt_install podman-compose || cannot "there is no podman-compose"
     engine=podman compose=podman-compose
 fi

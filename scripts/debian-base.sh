@@ -52,14 +52,16 @@ done
 
 say "Making debian:bookworm-slim of this machine's apt sources"
 # As in Debian's own slim image: no manuals and translations, but the folders of manuals, where packages make links.
+# Its /usr is merged from the start: the package usrmerge, which merges it later, brings Perl.
 # apt's user may not be able to write to /dev/null of a machine that is itself a container: no sandbox for it.
 if ! mmdebstrap --quiet --variant=minbase --aptopt='APT::Sandbox::User "root"' \
+    --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --include=usr-is-merged \
     --aptopt="$files/etc/apt/apt.conf.d/90machine" \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
     --dpkgopt='path-include=/usr/share/doc/*/copyright' \
     --customize-hook='for n in 1 2 3 4 5 6 7 8; do mkdir -p "$1/usr/share/man/man$n"; done' \
-    --customize-hook="copy-in $files/etc $files/usr /" \
+    --customize-hook="copy-in $files/etc $files/usr /" --customize-hook='rm -f "$1"/var/cache/apt/*.bin' \
     bookworm "$work/base.tar" "$work/sources.list" >"$work/log" 2>&1; then
     tail -n 5 "$work/log" >&2
     fail "debian:bookworm-slim was not made"
