@@ -1,7 +1,7 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
 .PHONY: help setup setup-user demo test test-quick spark-versions bench latency year check dev lock clean faults \
-    old-nats-servers object-lock-store kubernetes containers
+    old-nats-servers object-lock-store cloud-stores kubernetes containers
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -24,6 +24,7 @@ help:
 	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
 	@echo "make old-nats-servers    nats-server 2.9.6 to 2.11, built with Go, for the tests that compare with them"
 	@echo "make object-lock-store   versitygw, built with Go, for the tests of Object Lock"
+	@echo "make cloud-stores        Azurite (npm) and fake-gcs-server (Go), for the tests of Azure and Google"
 	@echo "make kubernetes          deploy/kubernetes on the cluster of kubectl's context, if that is named for tests"
 	@echo "make containers          the image and the stack of deploy/compose.yaml, built and run with Docker or Podman"
 	@echo "make check               lint, types, layers, known holes of libraries"
@@ -87,6 +88,10 @@ old-nats-servers:
 # A store with Object Lock, for contract/test_object_lock.py, which is skipped without it. It needs Go.
 object-lock-store:
 	@GOBIN=$(CURDIR)/.nats3/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+# Servers that speak as Azure's and Google's stores do, for tests that are skipped without them.
+cloud-stores:
+	@scripts/cloud-stores.sh .nats3/clouds
 
 # Where no registry answers its S3 server is versitygw, which needs Go.
 containers: setup

@@ -46,6 +46,7 @@ from nats3_dagster.pipeline.java import find_java
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.seconds import seconds_by_folder
+from nats3_dagster_tests.support.servers import clouds
 from nats3_dagster_tests.support.wire import Wire
 
 # A time limit for one example fails on a machine that is busy with something else, and says nothing of the code.
@@ -192,7 +193,7 @@ def _own_settings() -> Iterator[None]:
         with suppress(EngineError):  # a run of unit tests needs no nats-server
             patch.setenv("NATS_SERVER", str(find_nats_server()))
         for name in list(os.environ):
-            if name.startswith(("NATS3_", "AWS_", "SPARK_", "PYSPARK_")):
+            if name.startswith(("NATS3_", "AWS_", "AZURE_", "GOOGLE_", "STORAGE_", "SPARK_", "PYSPARK_")):
                 patch.delenv(name)
         patch.setenv("NATS3_HOME", home)
         patch.setenv("DAGSTER_DISABLE_TELEMETRY", "yes")
@@ -405,6 +406,36 @@ def own_s3(tmp_path: Path) -> Iterator[S3Server]:
 def s3(s3_server: S3Server) -> StoreOptions:
     """StoreOptions for the session's endpoint."""
     return s3_server.options
+
+
+@pytest.fixture(scope="session")
+def _azurite(server_folder: Path) -> Iterator[dict[str, str]]:
+    (folder := server_folder / "azurite").mkdir()
+    with clouds.azurite(folder) as variables:
+        yield variables
+
+
+@pytest.fixture(scope="session")
+def _fake_gcs(server_folder: Path) -> Iterator[dict[str, str]]:
+    (folder := server_folder / "gcs").mkdir()
+    with clouds.fake_gcs(folder) as variables:
+        yield variables
+
+
+@pytest.fixture
+def az(_azurite: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> StoreOptions:
+    """StoreOptions for Azure, with the environment of the session's Azurite."""
+    for name, value in _azurite.items():
+        monkeypatch.setenv(name, value)
+    return StoreOptions(cloud="az")
+
+
+@pytest.fixture
+def gs(_fake_gcs: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> StoreOptions:
+    """StoreOptions for Google Cloud Storage, with the environment of the session's fake-gcs-server."""
+    for name, value in _fake_gcs.items():
+        monkeypatch.setenv(name, value)
+    return StoreOptions(cloud="gs")
 
 
 @pytest.fixture(scope="session")

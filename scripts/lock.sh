@@ -33,5 +33,5 @@ compile requirements.user.lock --extra checkout --extra embedded --extra exports
     --constraint requirements.lock
 # What the image has: the same pins, without what only development and the embedded stack need.
 rm -f deploy/requirements.lock
-compile deploy/requirements.lock --extra kubernetes --extra exports --extra iceberg --extra query --extra websocket \
+compile deploy/requirements.lock --extra kubernetes --extra exports --extra google --extra azure --extra iceberg --extra query --extra websocket \
     --constraint requirements.lock

@@ -26,7 +26,10 @@ _MAX_PART = 255
 # Each one costs a read and a write of each object.
 _MOST_COPIES = 4
 _BUCKET = Pattern(
-    r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", "a bucket name", "Use 3 to 63 letters, digits, dots and hyphens"
+    r"((gs|az)://)?[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]",
+    "a bucket name",
+    "Use 3 to 63 letters, digits, dots and hyphens; gs:// before a bucket of Google, az:// before a container of Azure",
+    schemes=("gs://", "az://"),
 )
 _COPY = replace(_BUCKET, noun="a bucket name for copies")
 _FOLDER = re.compile(r"(?:.*/)?archive=([A-Za-z0-9_]+)(?=/)")
@@ -60,7 +63,7 @@ class ArchiveSpec(DagsterSettings):
     bucket: str = field(
         metadata=setting(
             Kind.TEXT,
-            "The bucket that takes the chunks.",
+            "The bucket that takes the chunks; gs://BUCKET is one of Google, az://CONTAINER one of Azure.",
             metavar="BUCKET",
             pattern=_BUCKET,
             fixed=_PLACE,

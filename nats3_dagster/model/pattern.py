@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from nats3_dagster.errors import OperatorError
 
@@ -18,6 +19,15 @@ class Pattern:
     hint: str
     # Characters; None where the regular expression says it.
     longest: int | None = None
+    # What the text may begin with, though it looks like a URL then.
+    schemes: tuple[str, ...] = ()
+
+    def without_schemes(self, value: Any) -> Any:
+        """A text, or several, without a scheme that each may have."""
+        if isinstance(value, tuple):
+            return tuple(map(self.without_schemes, value))  # pyright: ignore[reportUnknownArgumentType]
+        found = [scheme for scheme in self.schemes if isinstance(value, str) and value.startswith(scheme)]
+        return value.removeprefix(found[0]) if found else value
 
     def check(self, text: str, field: str, where: str = "") -> None:
         """Raises OperatorError, with the field, for a text of another form. `where`: ends the first sentence."""

@@ -4,14 +4,14 @@ Invariant: objects of a bucket are written once, whole, and never changed; files
 Nothing here knows what is in them.
 """
 
-from nats3_dagster.objects.bucket import Bucket, ObjectInfo
+from nats3_dagster.objects.answers import ObjectInfo, ObjectVersion
+from nats3_dagster.objects.bucket import Bucket
 from nats3_dagster.objects.buckets import abort_upload, bucket_exists, create_bucket, unended_uploads
 from nats3_dagster.objects.identity import identity, profile_place, static_keys
 from nats3_dagster.objects.outlet import Outlet, OutletOptions
 from nats3_dagster.objects.owner_object import OwnerObject
 from nats3_dagster.objects.store_options import StoreOptions
 from nats3_dagster.objects.versions import (
-    ObjectVersion,
     delete_version,
     delete_versions,
     get_version,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import obstore
@@ -19,6 +19,8 @@ from obstore.store import LocalStore, S3Store
 
 from nats3_dagster.errors import ChunkError, ObjectMissing, StoreError
 from nats3_dagster.objects import faults, files, foreign_keys
+from nats3_dagster.objects.answers import ListedObject, ObjectInfo, SignedUrl
+from nats3_dagster.objects.clouds import CloudBucket, open_cloud
 from nats3_dagster.objects.pages import pages
 from nats3_dagster.objects.retries import Passing, again, of_obstore
 from nats3_dagster.objects.s3_puts import S3Puts
@@ -39,24 +41,6 @@ _SILENCE: Final = 0.8  # of the options' patience
 _SILENCE_OF_UPLOADS: Final = 120.0
 
 
-class ObjectInfo(NamedTuple):
-    """The store's metadata of an object."""
-
-    key: str
-    size: int  # bytes
-    etag: str | None  # without quotes; None where there is none
-
-
-class SignedUrl(NamedTuple):
-    """A URL that lets anybody who has it GET one object."""
-
-    url: str
-    # When it ends, UTC; None for the URL of a file, which does not end.
-    expires_at: datetime | None
-    # Whether temporary credentials signed it: it ends with them, if that is earlier.
-    is_temporary: bool
-
-
 class Bucket:
     """A bucket of a store. Making one costs nothing; connections open with the first use and are kept.
 
@@ -69,6 +53,7 @@ class Bucket:
         self._options = options
         self._where = faults.Place(options.place, name)
         self._root = options.folder / name if options.folder is not None else None
+        self._cloud = open_cloud(options.cloud, self._where, options.patience_s) if options.cloud is not None else None
 
     def put_new(self, key: str, data: bytes | memoryview, sha256: str) -> bool:
         """Store `data`, whose SHA-256 is `sha256`, where nothing is yet. True when this call created the object, False
@@ -97,7 +82,9 @@ class Bucket:
         bucket with versions keeps the bad one as an earlier version."""
         view = memoryview(data).cast("B")
         with self._faults(key):
-            if self._root is not None:
+            if self._cloud is not None:
+                self._cloud.put(key, view, is_new=False)
+            elif self._root is not None:
                 self._require()
                 files.replace(self._root, key, view)
             else:
@@ -113,13 +100,20 @@ class Bucket:
         """The whole object. `most`: the bytes that it has at most. Raises ObjectMissing, and ChunkError for an object
         that has more: nothing of it is read."""
         with self._faults(key):
+            if self._cloud is not None:
+                return self._read_cloud(self._cloud, key, most)
             return self._ask(lambda: self._read(key, most))
 
     def get_range(self, key: str, start: int, length: int) -> memoryview:
         """`length` bytes from `start` on. Raises ObjectMissing, and StoreError when the object ends before."""
         with self._faults(key):
             try:
-                data = self._ask(lambda: memoryview(obstore.get_range(self._store, key, start=start, length=length)))
+                if self._cloud is not None:
+                    data = memoryview(self._cloud.get_range(key, start, length))
+                else:
+                    data = self._ask(
+                        lambda: memoryview(obstore.get_range(self._store, key, start=start, length=length))
+                    )
             except BaseError as error:
                 if "InvalidRange" not in str(error):
                     raise
@@ -137,6 +131,8 @@ class Bucket:
         with self._faults(key):
             if self._root is not None:
                 return SignedUrl((self._root / key).absolute().as_uri(), None, is_temporary=False)
+            if self._cloud is not None:
+                return self._cloud.sign(key, expires_s)
             url = obstore.sign(self._s3, "GET", key, timedelta(seconds=expires_s))
         values = {name.lower(): value for name, value in parse_qsl(urlsplit(url).query)}
         signed_at = datetime.strptime(values["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
@@ -158,17 +154,17 @@ class Bucket:
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Key and size of the objects under `prefix` (whole parts of a path), page by page, in the store's order."""
-        for page in self._pages(prefix):
-            yield from ((item["path"], item["size"]) for item in page)
+        yield from ((one.key, one.size) for one in self._listed(prefix))
 
     def put_before(self, prefix: str, moment: datetime) -> Iterator[tuple[str, int]]:
         """As `list`, of the objects that were put before the moment, by the store's clock."""
-        for page in self._pages(prefix):
-            yield from ((item["path"], item["size"]) for item in page if item["last_modified"] < moment)
+        yield from ((one.key, one.size) for one in self._listed(prefix) if one.put_at < moment)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
         """The folders directly under `prefix` (whole parts of a path), ascending, without a slash at their end."""
         with self._faults(prefix):
+            if self._cloud is not None:
+                return tuple(self._cloud.folders(_folder(prefix)))
             if self._root is None:
                 # obstore's list ends at a page without a token to go on with, and knows no start for folders.
                 return tuple(sorted(foreign_keys.folders(self._options, self._where, prefix)))
@@ -179,10 +175,21 @@ class Bucket:
     def delete(self, key: str) -> None:
         """Remove the object; one that is not there is as good as removed."""
         with self._faults(key):
+            if self._cloud is not None:
+                self._cloud.delete(key)
+                return
             try:
                 self._ask(lambda: obstore.delete(self._store, key))
             except FileNotFoundError:
                 self._require()
+
+    def _listed(self, prefix: str) -> Iterator[ListedObject]:
+        if self._cloud is not None:
+            faults.check_key(prefix)
+            yield from self._cloud.list(_folder(prefix))
+            return
+        for page in self._pages(prefix):
+            yield from (ListedObject(item["path"], item["size"], item["last_modified"]) for item in page)
 
     def _pages(self, prefix: str) -> "Iterator[Sequence[ObjectMeta]]":
         with self._faults(prefix):
@@ -193,22 +200,32 @@ class Bucket:
 
     def _read(self, key: str, most: int | None) -> memoryview:
         answer = obstore.get(self._store, key)
-        size = answer.meta["size"]
-        if most is not None and size > most:
-            raise ChunkError(
-                f"{key} in the bucket {self.name!r} has {size:,} bytes, and {most:,} at most were written there",
-                "Bring it back from a copy of the bucket",
-            )
+        if most is not None and answer.meta["size"] > most:
+            raise self._too_large(key, answer.meta["size"], most)
         return memoryview(answer.bytes())
+
+    def _read_cloud(self, cloud: CloudBucket, key: str, most: int | None) -> memoryview:
+        data = memoryview(cloud.get(key) if most is None else cloud.get_range(key, 0, most + 1))
+        if most is not None and len(data) > most:
+            raise self._too_large(key, cloud.head(key).size, most)
+        return data
+
+    def _too_large(self, key: str, size: int, most: int) -> ChunkError:
+        return ChunkError(
+            f"{key} in the bucket {self.name!r} has {size:,} bytes, and {most:,} at most were written there",
+            "Bring it back from a copy of the bucket",
+        )
 
     def _is_there(self, key: str) -> bool:
         with self._faults(key):
             try:
                 return bool(self._head(key))
-            except FileNotFoundError:  # or no bucket, which `_create` finds out
+            except (FileNotFoundError, ObjectMissing):  # or no bucket, which `_create` finds out
                 return False
 
     def _head(self, key: str) -> ObjectInfo:
+        if self._cloud is not None:
+            return self._cloud.head(key)
         answer = self._ask(lambda: obstore.head(self._store, key))
         etag = answer["e_tag"]
         if etag is None and self._root is None:  # a web server, with a page for every address
@@ -217,6 +234,8 @@ class Bucket:
 
     def _create(self, key: str, view: memoryview) -> bool:
         with self._faults(key):
+            if self._cloud is not None:
+                return self._cloud.put(key, view, is_new=True)
             if self._root is not None:
                 self._require()
                 return files.create(self._root, key, view)
@@ -286,3 +305,7 @@ class Bucket:
     @cached_property
     def _puts(self) -> S3Puts:
         return S3Puts(self._options, self._where, _SILENCE_OF_UPLOADS)
+
+
+def _folder(prefix: str) -> str:
+    return f"{prefix.rstrip('/')}/" if prefix else ""

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.objects import faults
+from nats3_dagster.objects.clouds import open_cloud
 from nats3_dagster.objects.sdk_calls import Request, located, send
 from nats3_dagster.objects.store_options import StoreOptions
 
@@ -14,6 +15,8 @@ def bucket_exists(options: StoreOptions, name: str) -> bool:
     options, where = located(options, name)
     if options.folder is not None:
         return (options.folder / name).is_dir()
+    if options.cloud is not None:
+        return open_cloud(options.cloud, where, options.patience_s).exists()
     try:
         answer = send(options, where, Request.LIST, MaxKeys=1)
     except StoreError as error:
@@ -36,6 +39,8 @@ def create_bucket(options: StoreOptions, name: str) -> bool:
         except OSError as error:
             raise faults.system_fault(where, error) from error
         return True
+    if options.cloud is not None:
+        return open_cloud(options.cloud, where, options.patience_s).create()
     if bucket_exists(options, name):
         return False
     # AWS needs the region in every region but `us-east-1`, which refuses it.
@@ -55,7 +60,7 @@ def unended_uploads(options: StoreOptions, name: str, prefix: str, before: datet
     """Key and id of the multipart uploads under the prefix that were begun before the moment and have not ended. Raises
     StoreError."""
     options, where = located(options, name)
-    if options.folder is not None:
+    if options.folder is not None or options.cloud is not None:  # a cloud ends them by itself
         return []
     found: list[tuple[str, str]] = []
     after: dict[str, str] = {}

@@ -74,7 +74,7 @@ class Place:
     bucket: str
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.bucket):
+        if not re.fullmatch(r"((gs|az)://)?[A-Za-z0-9][A-Za-z0-9._-]*", self.bucket):
             raise StoreError(f"{self.bucket!r} is not a bucket name", "Use letters, digits, dots and hyphens")
 
 
@@ -100,8 +100,7 @@ def translated(
 ) -> Generator[None]:
     """Turns errors of obstore, and those of a folder, into StoreError. `key`: of the object, or empty. `missing`: gives
     the error where the bucket has no such object; `explained`: the error for a text of obstore."""
-    if key and {"", ".", ".."} & {*key.split("/")}:
-        raise StoreError(f"{key!r} cannot be the key of an object", "Choose a prefix without empty parts, . and ..")
+    check_key(key)
     try:
         yield
     except FileNotFoundError as error:
@@ -114,6 +113,12 @@ def translated(
         raise explained(str(error)) from error
     except OSError as error:
         raise system_fault(where, error) from error
+
+
+def check_key(key: str) -> None:
+    """Raises StoreError for what cannot be a key in each store."""
+    if key and {"", ".", ".."} & {*key.split("/")}:
+        raise StoreError(f"{key!r} cannot be the key of an object", "Choose a prefix without empty parts, . and ..")
 
 
 def is_of_bucket(error: FileNotFoundError) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.objects import faults
+from nats3_dagster.objects.clouds import open_cloud
 from nats3_dagster.objects.store_options import StoreOptions
 from nats3_dagster.redaction import learn
 
@@ -150,6 +151,8 @@ _WAYS: Final = {
 def identity(options: StoreOptions) -> str:
     """Returns the identity for the store, in words, never with a secret. Raises OperatorError, and StoreError where the
     SDK finds no credentials."""
+    if options.cloud is not None:
+        return open_cloud(options.cloud, faults.Place(options.place, "none"), options.patience_s).identity()
     if options.access_key_id:
         return f"static keys, access key {options.access_key_id}"
     way = f"profile {options.profile}" if options.profile else "the AWS SDK's search"

@@ -9,14 +9,15 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import obstore
 from obstore.exceptions import AlreadyExistsError
-from obstore.store import LocalStore
+from obstore.store import LocalStore, S3Store
 
-from nats3_dagster.errors import StoreError
+from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.objects import faults, files, foreign_keys
+from nats3_dagster.objects.clouds import CloudBucket, open_cloud
 from nats3_dagster.objects.pages import pages
 from nats3_dagster.objects.retries import Passing, again, of_obstore
 from nats3_dagster.objects.s3_puts import S3Puts
@@ -26,11 +27,6 @@ from nats3_dagster.objects.store_options import StoreOptions
 AnswerT = TypeVar("AnswerT")
 _SILENCE_S: Final = 120.0
 _PATIENCE_S: Final = 10.0  # of other stores than S3
-# For Google's and Azure's stores: the identity comes from the environment of their own tools.
-_HINTS: Final = {
-    "gs": "Look at the bucket and at GOOGLE_APPLICATION_CREDENTIALS",
-    "az": "Look at the container, AZURE_STORAGE_ACCOUNT_NAME and its key or identity",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +45,22 @@ class Outlet:
     def __init__(self, options: OutletOptions) -> None:
         self._options = options
         self._root = Path(options.prefix) if options.scheme == "file" else None
-        place = options.s3.place if options.s3 else "the folder" if self._root else f"{options.scheme}://"
-        self._where = faults.Place(place, options.bucket or "folder")
+        self._cloud: CloudBucket | None = None
+        if options.scheme in ("gs", "az"):
+            name = f"{options.scheme}://{options.bucket}"
+            self._where = faults.Place(StoreOptions().of(name).place, name)
+            self._cloud = open_cloud(options.scheme, self._where, _PATIENCE_S)
+        else:
+            place = options.s3.place if options.s3 else "the folder"
+            self._where = faults.Place(place, options.bucket or "folder")
 
     def put(self, path: str, data: bytes) -> None:
         """Write the file, in the place of what is there."""
         with self._faults(path):
             if self._root is not None:
                 files.replace(self._root, path, memoryview(data))
+            elif self._cloud is not None:
+                self._cloud.put(self._key(path), memoryview(data), is_new=False)
             else:
                 self._put(path, data, is_new=False)
 
@@ -66,6 +70,8 @@ class Outlet:
         with self._faults(path):
             if self._root is not None:
                 return files.create(self._root, path, memoryview(data))
+            if self._cloud is not None:
+                return self._cloud.put(self._key(path), memoryview(data), is_new=True)
             try:
                 self._put(path, data, is_new=True)
             except AlreadyExistsError as error:
@@ -77,6 +83,8 @@ class Outlet:
     def get(self, path: str) -> bytes | None:
         """The whole file; None where there is none."""
         with self._faults(path):
+            if self._cloud is not None:
+                return _unless_missing(self._cloud.get, self._key(path))
             try:
                 return self._ask(lambda: bytes(obstore.get(self._store, self._key(path)).bytes()))
             except FileNotFoundError as error:
@@ -86,6 +94,9 @@ class Outlet:
     def size(self, path: str) -> int | None:
         """Bytes; None where there is no such file."""
         with self._faults(path):
+            if self._cloud is not None:
+                info = _unless_missing(self._cloud.head, self._key(path))
+                return None if info is None else info.size
             try:
                 return self._ask(lambda: int(obstore.head(self._store, self._key(path))["size"]))
             except FileNotFoundError as error:
@@ -97,6 +108,12 @@ class Outlet:
         with self._faults(source):
             if self._root is not None:
                 files.move(self._root, source, target)
+            elif self._cloud is not None:
+                # A file was whole in memory when it was put; a copy in the cloud may end after its answer.
+                if (data := _unless_missing(self._cloud.get, self._key(source))) is None:
+                    raise _gone(source)
+                self._cloud.put(self._key(target), memoryview(data), is_new=False)
+                self._cloud.delete(self._key(source))
             else:
                 self._ask(lambda: obstore.copy(self._store, self._key(source), self._key(target)))
                 self._prove_copy(self._key(source), self._key(target))
@@ -111,6 +128,10 @@ class Outlet:
         with self._faults(prefix):
             if self._root is not None and not self._root.is_dir():
                 return
+            if self._cloud is not None:
+                for one in self._cloud.list(f"{self._key(prefix).rstrip('/')}/" if self._key(prefix) else ""):
+                    yield one.key[cut:]
+                return
             for page in pages(self._store, self._key(prefix), self._patience_s, foreign):
                 for item in page:
                     yield item["path"][cut:]
@@ -121,17 +142,16 @@ class Outlet:
             if self._root is not None:
                 files.remove(self._root, path)
                 return
+            if self._cloud is not None:
+                self._cloud.delete(self._key(path))
+                return
             try:
                 self._ask(lambda: obstore.delete(self._store, self._key(path)))
             except FileNotFoundError as error:
                 self._missing(error)
 
     def _put(self, path: str, data: bytes, *, is_new: bool) -> None:
-        if self._puts is not None:
-            self._puts.put(self._key(path), data, is_new=is_new)
-        else:
-            mode = "create" if is_new else "overwrite"
-            obstore.put(self._store, self._key(path), data, mode=mode, use_multipart=False)
+        self._puts.put(self._key(path), data, is_new=is_new)
 
     def _prove_copy(self, source: str, target: str) -> None:
         """Raises StoreError unless the target has the bytes of the source. S3 may say 200 to a copy and name an error
@@ -160,45 +180,42 @@ class Outlet:
             raise faults.bucket_missing(self._where) from error
 
     def _faults(self, path: str) -> AbstractContextManager[None]:
-        def missing() -> StoreError:
-            return StoreError(f"{path} is not at the destination any more", "Run the export again")
-
-        return faults.translated(self._where, path, missing=missing, explained=self._explained)
+        return faults.translated(self._where, path, missing=lambda: _gone(path), explained=self._explained)
 
     def _explained(self, text: str) -> StoreError:
         if self._options.scheme == "s3":
             return faults.explain(self._where, text)
         if self._root is not None and (number := re.search(r"os error (\d+)", text)):
             return faults.system_fault(self._where, OSError(int(number[1]), ""))
-        status = re.search(r"status code: (\d{3})", text)
-        name = f"{self._options.scheme}://{self._options.bucket}"
-        what = f"{name} answered {status[1]}" if status else f"{name} cannot be reached"
-        return StoreError(what, _HINTS.get(self._options.scheme, "Look at the folder"))
+        return StoreError("The folder cannot be used", "Look at the folder")
 
     @property
     def _patience_s(self) -> float:
         return self._options.s3.patience_s if self._options.s3 else _PATIENCE_S
 
     @cached_property
-    def _puts(self) -> S3Puts | None:
-        return S3Puts(self._options.s3, self._where, _SILENCE_S) if self._options.s3 else None
+    def _puts(self) -> S3Puts:
+        return S3Puts(self._s3, self._where, _SILENCE_S)
 
     @cached_property
-    def _store(self) -> Any:
-        options = self._options
+    def _store(self) -> LocalStore | S3Store:
         if self._root is not None:
             self._root.mkdir(parents=True, exist_ok=True)
             return LocalStore(self._root)
-        if options.s3 is not None:
-            return s3_store(options.s3, self._where, _SILENCE_S)
-        return _cloud_store(options)
+        return s3_store(self._s3, self._where, _SILENCE_S)
+
+    @property
+    def _s3(self) -> StoreOptions:
+        return self._options.s3 or StoreOptions()
 
 
-def _cloud_store(options: OutletOptions) -> Any:
-    """A store of Google or Azure, whose credentials are those of the environment."""
-    from obstore.store import AzureStore, GCSStore
+def _unless_missing(ask: Callable[[str], AnswerT], key: str) -> AnswerT | None:
+    """The answer about an object, None where there is none."""
+    try:
+        return ask(key)
+    except ObjectMissing:
+        return None
 
-    retry: Any = {"max_retries": 5}
-    if options.scheme == "gs":
-        return GCSStore(options.bucket, retry_config=retry)
-    return AzureStore(options.bucket, retry_config=retry)
+
+def _gone(path: str) -> StoreError:
+    return StoreError(f"{path} is not at the destination any more", "Run the export again")

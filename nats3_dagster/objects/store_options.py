@@ -5,17 +5,24 @@ Invariant: nothing is read from the environment, and no secret shows in a `repr`
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from nats3_dagster.addresses import http_fault, malformed, store_fault
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.plausible import check
 
+# The clouds that have a store of their own, by the scheme of their buckets' names.
+_CLOUDS: Final = {"gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
+
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
     """A store, its credentials and our patience. Raises OperatorError if a field is invalid."""
 
+    # `gs` or `az`: a cloud, whose SDK finds account and login where the connection is made; then all else but the
+    # patience is of no meaning.
+    cloud: str | None = None
     url: str = "s3://"  # or file:///folder, where a bucket is a folder of that folder
     endpoint: str | None = None  # URL of an S3 API; None: AWS itself, in `region`
     region: str = "us-east-1"
@@ -48,7 +55,10 @@ class StoreOptions:
             raise OperatorError("A KMS key is set, and encryption with KMS is not", "Set NATS3_S3_SSE to aws:kms")
 
     def of(self, bucket: str) -> "StoreOptions":
-        """The store that has this bucket."""
+        """The store that has this bucket: by its name, where that begins with the scheme of a cloud."""
+        scheme, is_url, _ = bucket.partition("://")
+        if is_url and scheme in _CLOUDS:
+            return StoreOptions(cloud=scheme, patience_s=self.patience_s)
         found = next((options for name, options in self.elsewhere if name == bucket), None)
         return self if found is None else replace(found, patience_s=self.patience_s)
 
@@ -58,13 +68,15 @@ class StoreOptions:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of a `file://` store, None for S3."""
+        """The folder of a `file://` store, None for any other."""
         parts = urlsplit(self.url)
         return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
     @property
     def place(self) -> str:
         """The store's name for people: never with what an address may hold of user and password."""
+        if self.cloud is not None:
+            return _CLOUDS[self.cloud]
         if self.folder is not None:
             return str(self.folder)
         if self.endpoint is None:

@@ -6,24 +6,16 @@ the request at all, or a folder, has no versions: there each object is one, with
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from nats3_dagster.errors import AccessRefused, NotOffered, StoreError
+from nats3_dagster.objects.answers import ObjectVersion
 from nats3_dagster.objects.bucket import Bucket
+from nats3_dagster.objects.clouds import open_cloud
 from nats3_dagster.objects.sdk_calls import Request, located, send
 from nats3_dagster.objects.store_options import StoreOptions
 
 PAGE = 1000  # S3's own limit
-
-
-class ObjectVersion(NamedTuple):
-    """One version of an object, or a delete marker in its place."""
-
-    key: str
-    # `null` in S3 for what was put while the bucket kept no versions; None in a store that has no versions at all.
-    version_id: str | None
-    is_delete_marker: bool
-    size: int  # bytes; 0 of a marker
 
 
 def list_versions(store: StoreOptions, bucket: str, prefix: str) -> Iterator[ObjectVersion]:
@@ -34,6 +26,10 @@ def list_versions(store: StoreOptions, bucket: str, prefix: str) -> Iterator[Obj
         yield from _objects(store, bucket, prefix)
         return
     folder = f"{prefix.rstrip('/')}/" if prefix else ""
+    if options.cloud is not None:
+        versions = open_cloud(options.cloud, where, options.patience_s).versions(prefix)
+        yield from (one for one in versions if one.key == prefix or one.key.startswith(folder))
+        return
     after: dict[str, str] = {}
     before = set[ObjectVersion]()
     while True:
@@ -62,6 +58,8 @@ def get_version(store: StoreOptions, bucket: str, key: str, version_id: str | No
     options, where = located(store, bucket)
     if version_id is None:
         return bytes(Bucket(store, bucket).get(key))
+    if options.cloud is not None:
+        return open_cloud(options.cloud, where, options.patience_s).get(key, version_id)
     return send(options, where, Request.GET_VERSION, Key=key, VersionId=version_id)["Body"]
 
 
@@ -71,15 +69,19 @@ def delete_version(store: StoreOptions, bucket: str, key: str, version_id: str |
     options, where = located(store, bucket)
     if version_id is None:
         Bucket(store, bucket).delete(key)
+    elif options.cloud is not None:
+        open_cloud(options.cloud, where, options.patience_s).delete_version(key, version_id)
     else:
         send(options, where, Request.DELETE_VERSION, Key=key, VersionId=version_id)
 
 
 def locked_until(store: StoreOptions, bucket: str, key: str, version_id: str) -> datetime | None:
-    """Until when Object Lock keeps a version, UTC; None where nothing says so: there is no lock, or these credentials
-    may not ask."""
+    """Until when Object Lock, a retention policy or soft delete keeps a version, UTC; None where nothing says so:
+    there is none, or these credentials may not ask."""
     options, where = located(store, bucket)
     try:
+        if options.cloud is not None:
+            return open_cloud(options.cloud, where, options.patience_s).locked_until(key, version_id)
         answer = send(options, where, Request.GET_RETENTION, Key=key, VersionId=version_id)
     except StoreError:
         return None

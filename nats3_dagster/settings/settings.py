@@ -181,9 +181,12 @@ class Settings(Fields):
         return (cert, key) if cert and key else None
 
     def object_url(self, bucket: str, key: str) -> str:
-        """Where an object is, or with a slash at the key's end a folder, for people: `s3://...` or `file://...`."""
-        folder = self.store.of(bucket).folder
-        if folder is None:
+        """Where an object is, or with a slash at the key's end a folder, for people: `s3://...` or `file://...`, or
+        the scheme of a cloud."""
+        there = self.store.of(bucket)
+        if there.cloud is not None:
+            return f"{bucket}/{key}"
+        if (folder := there.folder) is None:
             return f"s3://{bucket}/{key}"
         return (folder / bucket / key).as_uri() + ("/" if key.endswith("/") else "")
 

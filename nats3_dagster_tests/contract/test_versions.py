@@ -10,6 +10,7 @@ import pytest
 from nats3_dagster.errors import AccessRefused, NotOffered, ObjectMissing, StoreError
 from nats3_dagster.objects import (
     Bucket,
+    ObjectVersion,
     StoreOptions,
     delete_version,
     delete_versions,
@@ -132,7 +133,7 @@ def test_a_folder_has_no_versions(file_store: StoreOptions) -> None:
 
 def _has_one_object(store: StoreOptions, bucket: str) -> None:
     (one,) = list_versions(store, bucket, "of/logs")
-    assert one == ("of/logs/a", None, False, len(NEW))
+    assert one == ObjectVersion("of/logs/a", None, is_delete_marker=False, size=len(NEW))
     assert get_version(store, bucket, one.key, one.version_id) == NEW
     delete_versions(store, bucket, "of/logs")
     assert list(list_versions(store, bucket, "of/logs")) == []

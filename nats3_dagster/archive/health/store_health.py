@@ -32,8 +32,11 @@ COPY_LATE_S = 2 * 3600
 def check(settings: Settings, buckets: Sequence[str]) -> Iterator[Finding]:
     """Each of these buckets; without any, only whether the store can be reached with these credentials."""
     options = settings.store
-    if options.folder is None:
+    clouds = {there.cloud: there for there in map(options.of, buckets) if there.cloud is not None}
+    if options.folder is None and (not buckets or any(options.of(name).cloud is None for name in buckets)):
         yield Finding("ok", AREA, f"S3 identity: {identity(options)}")
+    for there in clouds.values():
+        yield Finding("ok", AREA, f"{there.place}: {identity(there)}")
     for name, there in options.elsewhere:
         yield Finding("ok", AREA, f"Bucket {name} is in {there.place}: {identity(there)}")
     if not buckets:

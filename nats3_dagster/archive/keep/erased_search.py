@@ -34,6 +34,7 @@ _DOCUMENTS = (".json", ".json.zst")
 # Bytes. No chunk is as large: its messages have 256 MiB at most.
 _MOST_BYTES = 1 << 30
 _UNREADABLE = "it cannot be read, and by its name it may have them"
+_SOFT_DELETED = "soft delete of the bucket keeps it"
 
 
 def search(workspace: Workspace, archive: Archive, bucket: str, erased: ErasedSequences) -> Iterator[Trace]:
@@ -52,6 +53,11 @@ def search(workspace: Workspace, archive: Archive, bucket: str, erased: ErasedSe
             if not may_have and one.size == listed.get(one.key):
                 continue
             trace = Trace(bucket, one.key, one.version_id or "")
+            if one.is_soft_deleted:
+                # It cannot be read: a chunk is known by its name, and anything else may have been one.
+                if may_have or name is None:
+                    yield replace(trace, why=_soft_deleted(workspace, trace))
+                continue
             try:
                 reader = open_chunk(get_version(store, bucket, one.key, one.version_id))
                 own = sequences.get(reader.meta.incarnation.created_ns)
@@ -100,7 +106,8 @@ class _Sequences:
 def remove(workspace: Workspace, archive: Archive, traces: Sequence[Trace]) -> tuple[int, list[Trace]]:
     """Remove what a search found in one bucket. How many objects of the archive's own bucket went, and what stays, with
     the reason. Raises CatalogError, and StoreError where the bucket does not answer."""
-    removed, stay = 0, list[Trace]()
+    removed, stay = 0, [trace for trace in traces if trace.why.startswith(_SOFT_DELETED)]
+    traces = [trace for trace in traces if trace not in stay]
     for key in dict.fromkeys(trace.key for trace in traces):
         versions = [trace for trace in traces if trace.key == key]
         if why := _needed(workspace, archive, versions[0]):
@@ -122,8 +129,16 @@ def remove(workspace: Workspace, archive: Archive, traces: Sequence[Trace]) -> t
 
 def _kept_by(workspace: Workspace, trace: Trace, error: StoreError) -> str:
     """Why the store keeps a version, and until when if it says so."""
+    store = workspace.settings.store
+    until = locked_until(store, trace.bucket, trace.key, trace.version)
+    keeper = "Object Lock" if store.of(trace.bucket).cloud is None else "a policy of the bucket"
+    return f"{keeper} keeps it until {until.isoformat()}" if until else error.what
+
+
+def _soft_deleted(workspace: Workspace, trace: Trace) -> str:
+    """Why soft delete keeps a version, and until when if the cloud says so."""
     until = locked_until(workspace.settings.store, trace.bucket, trace.key, trace.version)
-    return f"Object Lock keeps it until {until.isoformat()}" if until else error.what
+    return f"{_SOFT_DELETED}{f' until {until.isoformat()}' if until else ', and it cannot be read'}"
 
 
 def _needed(workspace: Workspace, archive: Archive, trace: Trace) -> str:

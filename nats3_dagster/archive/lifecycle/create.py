@@ -44,6 +44,7 @@ def create(
         archive = _create(workspace, named, state, job_name=job_name, paused=paused, presets=presets)
         try:
             folder.claim(workspace, archive, take_over=take_over)
+            folder.check_create_only(workspace, archive)
         except BaseException:
             # Another catalog was first, or the store refused: the name is free for the next try. Where the catalog does
             # not answer either, the archive stays, and its first capture claims the folder.

@@ -80,6 +80,20 @@ def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False, bu
         bucket.delete(kept_settings.settings_key(path, former.id))
 
 
+def check_create_only(workspace: Workspace, archive: Archive) -> None:
+    """Raises StoreError for a cloud that creates an object where there is one: what stands for Google's or Azure's may
+    not know the condition. The archive owns its folder. Of S3 `nats3 doctor` says it."""
+    spec = archive.spec
+    place, bucket = workspace.settings.store.of(spec.bucket), workspace.bucket(spec.bucket)
+    own = Owner(archive.job_id, archive.name, spec.stream).encode()
+    if place.cloud is not None and bucket.create(owner_key(archive_prefix(spec.prefix, spec.name)), own):
+        raise StoreError(
+            f"{place.place} created an object of the bucket {spec.bucket!r} a second time: create-only is no condition "
+            "there",
+            "Use a store that knows the condition: an archive depends on it",
+        )
+
+
 def require(workspace: Workspace, archive: Archive) -> None:
     """Raises StoreError, and nothing was written, unless the archive owns its folder. One that has no chunk yet claims
     it: its creation may have ended before. Its settings are kept there as they are now, and the catalog learns what was

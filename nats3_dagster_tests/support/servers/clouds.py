@@ -1,0 +1,70 @@
+"""Real servers that speak as the clouds do: Azurite, and fake-gcs-server. `make cloud-stores` installs them."""
+
+import base64
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nats3_dagster.dev.process import answers, free_port
+from nats3_dagster_tests.support.waiting import eventually
+
+FOLDER = Path(__file__).parents[3] / ".nats3/clouds"
+ACCOUNT, KEY = "archiver", base64.b64encode(b"a key of thirty-two characters!!").decode()
+
+
+def _program(name: str, path: Path) -> str:
+    """The server's path. Without one the test is skipped by its name."""
+    found = shutil.which(name, path=f"{path}{os.pathsep}{os.environ['PATH']}")
+    if not found:
+        pytest.skip(f"needs {name}: make cloud-stores")
+    return found
+
+
+@contextmanager
+def azurite(folder: Path) -> Iterator[dict[str, str]]:
+    """Azurite, and the variables that lead to it."""
+    program, port = _program("azurite-blob", FOLDER / "node_modules/.bin"), free_port()
+    command = [program, "--blobPort", str(port), "--location", folder, "--silent", "--skipApiVersionCheck"]
+    environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}
+    with _running([*command, "--disableTelemetry"], port, environment):
+        url = f"http://127.0.0.1:{port}/{ACCOUNT}"
+        yield {
+            "AZURE_STORAGE_CONNECTION_STRING": f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};"
+            f"AccountKey={KEY};BlobEndpoint={url};"
+        }
+
+
+@contextmanager
+def fake_gcs(folder: Path) -> Iterator[dict[str, str]]:
+    """fake-gcs-server, and the variable that leads to it."""
+    program, port = _program("fake-gcs-server", FOLDER), free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [program, "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]
+    command += ["-external-url", url, "-public-host", f"127.0.0.1:{port}", "-filesystem-root", str(folder)]
+    with _running(command, port, {**os.environ}):
+        yield {"STORAGE_EMULATOR_HOST": url}
+
+
+@contextmanager
+def careless_gcs() -> Iterator[dict[str, str]]:
+    """gcp-storage-emulator, which overwrites where an upload is create-only, and the variable that leads to it."""
+    program, port = Path(sys.executable).with_name("gcp-storage-emulator"), free_port()
+    command = [str(program), "start", "--host", "127.0.0.1", "--port", str(port), "--in-memory"]
+    with _running(command, port, {**os.environ}):
+        yield {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}"}
+
+
+@contextmanager
+def _running(command: list[str], port: int, environment: dict[str, str]) -> Iterator[None]:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            eventually(lambda: answers(port), f"{Path(command[0]).name} answers")
+            yield
+        finally:
+            server.terminate()
