@@ -62,11 +62,16 @@ class Next(Enum):
         "If its subjects moved, change the filter of archive {archive}",
         "nats3 store set {archive} --subject",
     )
+    CHANGE_TARGET = "Change the stream's configuration or limits, then run the replay again"
+    CHANGE_TARGET_AND_RESUME = (
+        "Change the stream's configuration or limits. Then resume replay {replay}, to go on after its last message",
+        "nats3 load resume {replay}",
+    )
     CHANGE_WRITE_SUBJECT = "Choose a write subject without white space, empty tokens and wildcards"
     CHECK_ERASURES = "See what still has them", "nats3 message erase {archive} --prove"
     CHECK_REBUILT = (
         "Look at keep, holds and copies of archive {archive}. If they are right, end the hold {hold}",
-        "nats3 store get {archive}, then nats3 hold delete {archive} {hold} --reason",
+        "nats3 store get {archive}, then nats3 hold delete {archive} {hold} --reason 'looked at'",
     )
     CHECK_SPARK = "See what Java wrote to standard error"
     CHOOSE_ARCHIVE = "Give the name of one of them"
@@ -107,7 +112,7 @@ class Next(Enum):
     )
     DELETE_HOLD = (
         "Nothing was removed. If they may go, delete the hold {hold} of archive {archive}",
-        "nats3 hold delete {archive} {hold} --reason",
+        "nats3 hold delete {archive} {hold} --reason 'no longer needed'",
     )
     DOCTOR_BUCKET = "Try a bucket by name", "nats3 doctor --bucket"
     EXPORT_BEFORE_DELETION = (
@@ -138,6 +143,14 @@ class Next(Enum):
     GET_CHUNK = "See the subjects of chunk {chunk} of archive {archive}", "nats3 chunk get {archive} {chunk}"
     GET_EXPORT_HOURS = "See the hours of export {export} of archive {archive}", "nats3 export hours {archive} {export}"
     GET_REPLAY = "See replay {replay}", "nats3 load get {replay}"
+    GIVE_UP_COPY = (
+        "Bring the bucket back. If it is gone for good, leave archive {archive} its other copies, {others}, and say so",
+        "nats3 store set {archive} --copy, then nats3 store copy {archive} --forget {bucket}",
+    )
+    GIVE_UP_ONLY_COPY = (
+        "Bring the bucket back. If it is gone for good, let archive {archive} have no copy, and say so",
+        "nats3 store set {archive} --copy '', then nats3 store copy {archive} --forget {bucket}",
+    )
     GIVE_QUERY_MEMORY = "Give the query more memory, or ask for less: fewer columns, groups or rows to sort"
     GIVE_QUERY_PARAMETERS = "Give a value for each ? of the statement"
     GIVE_QUERY_SPACE = "Give the query more temporary space, or a folder on a disk that has it"
@@ -168,6 +181,10 @@ class Next(Enum):
             "NATS3_POSTGRES_URL, and make a catalog in it"
         ),
         "nats3 migrate",
+    )
+    MAKE_ROOM_AND_RESUME = (
+        "Raise {setting} of stream {stream}, or make room in it. Then resume replay {replay}, to go on where it was",
+        "nats3 load resume {replay}",
     )
     MAKE_LIVE = "Make the replay live, so that they count again"
     MIGRATE = "Migrate the catalog's schema", "nats3 migrate"

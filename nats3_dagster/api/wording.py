@@ -15,6 +15,10 @@ WORDS = {code: code.text for code in Next} | {
     "what is in a chunk, and a work queue then deletes it",
     Next.GET_REPLAY: "GET /load/jobs?replay={replay} shows its load job",
     Next.RESUME_REPLAY: "GET /load/jobs?replay={replay} shows its load job; POST /load/job/resume goes on with it",
+    Next.CHANGE_TARGET_AND_RESUME: "Change the stream's configuration or limits. GET /load/jobs?replay={replay} shows "
+    "its load job; POST /load/job/resume goes on with it",
+    Next.MAKE_ROOM_AND_RESUME: "Raise {setting} of stream {stream}, or make room in it. GET /load/jobs?replay={replay} "
+    "shows its load job; POST /load/job/resume goes on with it",
     Next.RESUME_JOB: "POST /load/job/resume?job_id={job}",
     Next.RESUME_OR_DELETE_REPLAY: "GET /load/jobs?replay={replay} shows its load job; POST /load/job/resume goes on "
     "with it. To publish all of it once more, first DELETE /load/job",

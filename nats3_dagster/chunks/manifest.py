@@ -23,6 +23,8 @@ from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import NOT_MISSING, Reason, SeqRange
 
 MANIFEST_VERSION = 1
+# The next step where a newer release wrote the manifest.
+NEWER = "Upgrade nats3"
 # Bytes: the largest window of zstandard's levels up to 19.
 _MOST_WINDOW = 8 << 20
 # Bytes of JSON, some 100,000 chunks: none is written or read that has more, because a frame of some KB may hold GBs.
@@ -161,7 +163,7 @@ def decode_manifest(data: bytes) -> Manifest:
     except (zstandard.ZstdError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ChunkError("The object is not a manifest", DAMAGED) from error
     if version != MANIFEST_VERSION:
-        raise ChunkError(f"The manifest has version {version}, this release reads {MANIFEST_VERSION}", "Upgrade nats3")
+        raise ChunkError(f"The manifest has version {version}, this release reads {MANIFEST_VERSION}", NEWER)
     try:
         manifest = _adapter().validate_python(fields)
     except ValidationError as error:

@@ -55,6 +55,10 @@ WORDS = {code: code.with_command(", in a shell: ") for code in Next} | {
     Next.MAKE_CONSUMER: "Make consumer {consumer} again as it was: it begins with what the stream still has. Then "
     "materialize {archive}/chunks",
     Next.MAKE_LIVE: "Set live: true to let them count again",
+    Next.CHANGE_TARGET_AND_RESUME: "Change the stream's configuration or limits. Then re-execute its run from failure; "
+    "or in a shell: nats3 load resume {replay}",
+    Next.MAKE_ROOM_AND_RESUME: "Raise {setting} of stream {stream}, or make room in it. Then re-execute its run from "
+    "failure; or in a shell: nats3 load resume {replay}",
     Next.RESUME_JOB: "re-execute its run from failure; or in a shell: nats3 load resume {replay}",
     Next.RESUME_OR_DELETE_REPLAY: "To go on with it, re-execute its run from failure; or in a shell: nats3 load "
     "resume {replay}. To publish all of it once more, first delete it in a shell: nats3 load delete {replay}",

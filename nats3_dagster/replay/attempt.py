@@ -5,19 +5,21 @@ task of an earlier attempt still does (the fence).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
-from nats3_dagster.archive.selected.extent import parts_of
+from nats3_dagster.archive.selected.extent import SelectedPart, parts_of
 from nats3_dagster.archive.selected.lookup import pages_of
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
-from nats3_dagster.model import Chunk, ChunkResult, ReplayState
+from nats3_dagster.model import Archive, Chunk, ChunkResult, Replay, ReplayState
 from nats3_dagster.replay.job import ReplayJob, combine, joined
+from nats3_dagster.replay.planning.room import check_room
 from nats3_dagster.replay.targets import check_resumable
+from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
 
 
@@ -42,6 +44,19 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
     batched = check_resumable(workspace.link, replay.targets)
     chunks = replay_chunks.pending(replay_id)
     _check_objects(workspace, replay_id, chunks)
+    parts = _parts(workspace, archive, replay, chunks)
+    job = ReplayJob(
+        replay_id,
+        replay.attempt,
+        replay.spec,
+        replay.targets,
+        settings.nats,
+        settings.store,
+        batched,
+        done=joined(replay_chunks.done(replay_id)),
+    )
+    if all(part.is_exact for part in parts):
+        check_room(workspace.link, replay, job, sum(part.messages for part in parts))
     number = replays.start_attempt(replay_id, run_id)
     fault_point("replay.attempt_started")
     if number > 1:
@@ -50,21 +65,17 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
         # Until this attempt began, an earlier one may have added chunks.
         chunks = replay_chunks.pending(replay_id)
         _check_objects(workspace, replay_id, chunks)
+        parts = _parts(workspace, archive, replay, chunks)
+    job = replace(job, attempt=number, done=joined(replay_chunks.done(replay_id)))
+    return Attempt(job, chunks, sum(part.messages for part in parts))
+
+
+def _parts(workspace: Workspace, archive: Archive, replay: Replay, chunks: Sequence[Chunk]) -> list[SelectedPart]:
+    """The parts of these chunks that the replay selects."""
     pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
     merged = [chunk for chunk in chunks if chunk.merged_into]
     pages = ([chunk for chunk in page if chunk.id in pending] for page in pages_of(workspace, archive, selection))
-    messages = sum(part.messages for page in chain([merged], pages) for part in parts_of(workspace, page, selection))
-    job = ReplayJob(
-        replay_id,
-        number,
-        replay.spec,
-        replay.targets,
-        settings.nats,
-        settings.store,
-        batched,
-        done=joined(replay_chunks.done(replay_id)),
-    )
-    return Attempt(job, chunks, messages)
+    return [part for page in chain([merged], pages) for part in parts_of(workspace, page, selection)]
 
 
 def keep(workspace: Workspace, job: ReplayJob, counts: Counts) -> None:
@@ -113,7 +124,9 @@ def record_chunks(
 
 def cause(workspace: Workspace, replay_id: str, error: Nats3Error) -> Nats3Error:
     """Why an attempt failed: an object that is missing may be one that was swept after its chunk was retired, and then
-    nothing outside of nats3 took it."""
+    nothing outside of nats3 took it. A publisher that was refused a message does not know the replay."""
+    if isinstance(error.hint, Step) and error.hint.code is Next.CHANGE_TARGET:
+        return type(error)(error.what, Next.CHANGE_TARGET_AND_RESUME(replay=replay_id))
     if isinstance(error, ObjectMissing):
         try:
             workspace.catalog.replay_chunks.pending(replay_id)

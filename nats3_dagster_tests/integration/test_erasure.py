@@ -17,6 +17,7 @@ from nats3_dagster.archive.proof import source_check, unlisted
 from nats3_dagster.archive.read.points import by_sequence
 from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import folder
+from nats3_dagster.cli import wording as cli
 from nats3_dagster.errors import Held, NotArchived, OperatorError, StoreError
 from nats3_dagster.exports import declare
 from nats3_dagster.exports.hour_export import export_hour
@@ -259,6 +260,10 @@ def test_a_copy_that_is_away_is_not_forgotten(
     whole, workspace._buckets[other] = workspace.bucket(other), Bucket(workspace.settings.store, f"{other}-gone")
     done = erase(workspace, archive, SeqRange(2, 2))
     assert (done.messages, isinstance(done.problem, StoreError)) == (1, True)
+    assert done.problem
+    assert done.problem.text_in(cli.WORDS).endswith(
+        f"nats3 store set logs --copy '', then nats3 store copy logs --forget {other}"
+    )
     assert (2 in everywhere(s3_client, bucket), 2 in everywhere(s3_client, other)) == (False, True)
     assert archive_measures(workspace, workspace.catalog.archives.totals()).archives[0].erased_objects > 0
     workspace._buckets[other] = whole
@@ -266,6 +271,28 @@ def test_a_copy_that_is_away_is_not_forgotten(
     assert 2 not in everywhere(s3_client, other)
     assert archive_measures(workspace, workspace.catalog.archives.totals()).archives[0].erased_objects == 0
     assert [one["what"] for one in nats3.ok("history", "logs", "-o", "json").json].count("erased") == 1
+
+
+def test_a_copy_that_is_gone_for_good_is_given_up(
+    workspace: Workspace, archive: Archive, settings: Settings, s3_client: Any, nats3: Command
+) -> None:
+    """By the two commands that the erasure names."""
+    for other in ("copy-kept", "copy-gone"):
+        create_bucket(workspace.settings.store, other)
+    archive = change(workspace, "logs", {"copies": ("copy-kept", "copy-gone")}).after
+    seal(workspace, archive)
+    for page in s3_client.get_paginator("list_objects_v2").paginate(Bucket="copy-gone"):
+        for item in page["Contents"]:
+            s3_client.delete_object(Bucket="copy-gone", Key=item["Key"])
+    s3_client.delete_bucket(Bucket="copy-gone")
+    done = erase(workspace, archive, SeqRange(2, 2))
+    assert done.problem
+    text = done.problem.text_in(cli.WORDS)
+    assert "leave archive logs its other copies, copy-kept, and say so: nats3 store set logs --copy" in text
+    nats3.ok("store", "set", "logs", "--copy", "copy-kept")
+    nats3.ok("store", "copy", "logs", "--forget", "copy-gone")
+    nats3.ok("store", "sweep")
+    assert nats3.ok("message", "erase", "logs", "--prove", "-o", "json").json["found"] == []
 
 
 def test_what_a_store_refuses_keeps_the_erasure_open(

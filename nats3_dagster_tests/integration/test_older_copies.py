@@ -11,6 +11,7 @@ from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.chunks import ChunkReader
+from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestPart
 from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.objects import Bucket
@@ -130,6 +131,29 @@ def test_of_an_older_bucket_what_is_gone_is_named_and_counts_once_it_is_put_back
     assert [bad.error for bad in verify_chunks(workspace, chunks_to_verify(workspace, archive))] == [None]
     assert nats3.ok("chunk", "verify", "events", "-o", "json").json["bad"] == []
     assert begin(workspace, spec)[0].id
+
+
+def test_a_manifest_of_which_nothing_can_be_taken_leads_nowhere_else(
+    workspace: Workspace, wire: Wire, bucket: str, nats3: Command
+) -> None:
+    """In an hour without chunks: one that is no manifest, and one whose objects are gone."""
+    publish(wire, 1, 10)
+    archive = archive_of(workspace, bucket)
+    take(workspace, archive, wire)
+    store, hour = workspace.bucket(bucket), "2026-01-01-10:00"
+    gone = ManifestChunk("gone.parquet", "0" * 64, 10, 1, 5, 5, 5, 0, 0, None)
+    part = ManifestPart(1, 1, 5, (gone,))
+    named, key = Manifest("events", "EV", bucket, "", hour, 1, (part,)).encode()
+    for data in (b"garbage", named):
+        store.create(key, data)
+        verified = nats3("chunk", "verify", "events")
+        assert (verified.status, "nats3 chunk repair events" in verified.error) == (1, True)
+        repaired = nats3("chunk", "repair", "events")
+        assert f"delete the object {key}: nothing can be taken from it" in repaired.error
+        assert "nats3 chunk" not in repaired.error
+        store.delete(key)
+        nats3.ok("chunk", "verify", "events")
+    assert nats3.ok("chunk", "repair", "events", "-o", "json").json["repaired"] == 0
 
 
 def test_a_capture_that_is_under_way_during_a_take_over_commits_and_the_next_one_is_refused(

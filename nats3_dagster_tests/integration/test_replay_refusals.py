@@ -6,14 +6,17 @@ from typing import Any
 import psycopg
 import pytest
 
+from nats3_dagster.cli import wording as cli
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import CatalogError, Nats3Error, OperatorError, TargetError
 from nats3_dagster.model import ReplaySpec, Selection, SeqRange
+from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.control import delete
+from nats3_dagster.replay.drive import drive
 from nats3_dagster.replay.messages.headers import header_room
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.replays import archived, dry_run, replayed
+from nats3_dagster_tests.support.replays import archived, dry_run, publish_here, replayed
 from nats3_dagster_tests.support.wire import Wire
 
 TO_BACK = ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)))
@@ -109,6 +112,52 @@ def test_bytes_that_may_not_fit_are_named(workspace: Workspace, wire: Wire, buck
     assert "Stream BACK takes up to 900 bytes (max_bytes, discard new), and up to 1040 come" in str(
         dry_run(workspace, spec)["notes"]
     )
+
+
+@pytest.mark.parametrize("limits", [{"max_msgs": 25}, {"max_bytes": 3500}], ids=str)
+def test_a_replay_does_not_go_on_into_a_target_that_another_client_has_filled(
+    workspace: Workspace, wire: Wire, bucket: str, limits: dict[str, int]
+) -> None:
+    """It is refused before it publishes, and the error has the command that goes on once there is room."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n % 2}", b"", b"%d" % n) for n in range(20)])
+    wire.create_stream("BACK", "back.>", **limits, discard="new")
+    archived(workspace, wire, "EV", bucket)
+    replay_id = begin(workspace, TO_BACK)[0].id
+    resume = f"nats3 load resume {replay_id}"
+
+    def fill_and_publish(*given: Any) -> Any:
+        wire.publish([("back.other", b"", b"")] * (10 if "max_msgs" in limits else 40))
+        return publish_here(*given)
+
+    # Another client is faster: the stream refuses a message in the middle.
+    with pytest.raises(TargetError, match="maximum (messages|bytes)") as error:
+        drive(workspace, replay_id, fill_and_publish)
+    assert error.value.text_in(cli.WORDS).endswith(resume)
+    stored = wire.state("BACK")["messages"]
+    (setting,) = limits
+    with pytest.raises(TargetError, match=rf"takes up to \d+ \({setting}, discard new\): .* still to come") as error:
+        drive(workspace, replay_id, publish_here)
+    assert error.value.text_in(cli.WORDS).endswith(resume)
+    assert wire.state("BACK")["messages"] == stored
+    assert workspace.catalog.replays.get(replay_id).attempt == 1
+    wire.api("STREAM.UPDATE.BACK", **wire.api("STREAM.INFO.BACK")["config"] | {setting: -1})
+    done = drive(workspace, replay_id, publish_here)
+    assert (done.replay.state, done.published + done.found) == ("succeeded", 20)
+
+
+def test_a_full_target_that_has_all_is_no_reason_to_refuse(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """The process was killed before it recorded what the target acknowledged."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n % 2}", b"", b"%d" % n) for n in range(20)])
+    wire.create_stream("BACK", "back.>", max_msgs=20, discard="new")
+    archived(workspace, wire, "EV", bucket)
+    replay_id = begin(workspace, TO_BACK)[0].id
+    started = attempt.start(workspace, replay_id)
+    publish_here(started.job, started.chunks)
+    assert wire.state("BACK")["messages"] == 20
+    done = drive(workspace, replay_id, publish_here)
+    assert (done.replay.state, done.found) == ("succeeded", 20)
 
 
 def test_a_replay_that_the_catalog_has_forgotten(

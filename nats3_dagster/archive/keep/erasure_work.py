@@ -16,13 +16,13 @@ from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.stored import erasure_records, folder
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.archive.stored.unchecked import is_unchecked
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, ObjectMissing, StoreError
+from nats3_dagster.errors import CatalogError, ChunkError, Conflict, Nats3Error, ObjectMissing, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.erasure import Trace
 from nats3_dagster.model.hold import REBUILT
-from nats3_dagster.steps import Next
+from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
 
 # How often a bucket is searched: another program may put an object meanwhile.
@@ -194,17 +194,33 @@ def _remove_from(workspace: Workspace, archive: Archive, bucket: str) -> tuple[i
 
 @contextmanager
 def named(archive: Archive, bucket: str) -> Generator[None]:
-    """Says of an error whose bucket it is, where that is not one of the archive's settings."""
+    """Says of an error of a copy or a former copy whose bucket it is, and how to give that up."""
     try:
         yield
     except StoreError as error:
-        if bucket in archive.spec.buckets:
+        if bucket == archive.spec.bucket:
             raise
+        if bucket in archive.spec.copies:
+            raise _of_copy(archive, bucket, error) from error
         raise type(error)(
             f"The bucket {bucket!r}, a former copy of archive {archive.name}, cannot be searched for erased messages: "
             f"{error.what}",
             Next.FORGET_COPY(archive=archive.name, bucket=bucket),
         ) from error
+
+
+def _of_copy(archive: Archive, bucket: str, error: StoreError) -> StoreError:
+    """The error of a copy that cannot be searched, with the way to give the copy up. What is wrong in the folder there
+    has a step of its own."""
+    if isinstance(error.hint, Step) or isinstance(error, (ChunkError, ObjectMissing)):
+        return error
+    others = ", ".join(copy for copy in archive.spec.copies if copy != bucket)
+    return type(error)(
+        f"The bucket {bucket!r}, a copy of archive {archive.name}, cannot be searched for erased messages: {error}",
+        Next.GIVE_UP_COPY(archive=archive.name, bucket=bucket, others=others)
+        if others
+        else Next.GIVE_UP_ONLY_COPY(archive=archive.name, bucket=bucket),
+    )
 
 
 def _unless_catalog(error: Nats3Error) -> Nats3Error:

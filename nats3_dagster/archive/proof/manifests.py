@@ -4,15 +4,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.chunks.manifest import (
+    NEWER,
     Manifest,
     ManifestChunk,
     ManifestGap,
     ManifestOther,
     ManifestPart,
+    decode_manifest,
     manifest_hour,
     manifest_number,
 )
 from nats3_dagster.chunks.naming import hour_folder
+from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.model import Archive, HourPart
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
@@ -61,6 +64,26 @@ def stray_manifests(workspace: Workspace, archive: Archive, hours: Sequence[str]
 def highest_hours(strays: Iterable[StrayManifest]) -> list[str]:
     """The hours of those manifests that would be taken for the truth, ascending."""
     return sorted({stray.hour for stray in strays if stray.is_highest})
+
+
+def baseless_manifests(workspace: Workspace, archive: Archive, strays: Iterable[StrayManifest]) -> list[StrayManifest]:
+    """Those of the strays that would be taken for the truth and from which nothing can be taken: they are no manifests,
+    or none of their objects is there. Raises StoreError."""
+    spec = archive.spec
+    bucket = workspace.bucket(spec.bucket)
+
+    def has_objects(stray: StrayManifest) -> bool:
+        try:
+            manifest = decode_manifest(bytes(bucket.get(stray.key)))
+        except ObjectMissing:
+            return True  # removed since it was listed
+        except ChunkError as error:
+            return error.hint == NEWER
+        keys = [chunk.key for part in manifest.parts for chunk in part.chunks]
+        there = {key for key, _ in bucket.list(hour_folder(spec.prefix, spec.name, stray.hour))}
+        return not keys or not there.isdisjoint(keys)
+
+    return [stray for stray in strays if stray.is_highest and not has_objects(stray)]
 
 
 def build_manifest(

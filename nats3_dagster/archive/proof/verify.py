@@ -12,12 +12,14 @@ from itertools import chain
 from typing import get_args
 
 from nats3_dagster.archive.source.absence import lost_by_reason
+from nats3_dagster.archive.stored.erased import may_have_erased
 from nats3_dagster.archive.stored.fetch import fetch_each
 from nats3_dagster.catalog.subjects import SubjectIndex
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing
 from nats3_dagster.model import LOSSES, Archive, Chunk, ChunkMeta, Incarnation, Reason, Seal, SeqRange
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 # Chunks fetched while one is checked: at 64 MiB a chunk, more would be memory and no speed.
@@ -97,7 +99,9 @@ def verify_chunks(workspace: Workspace, chunks: Iterable[Chunk]) -> Iterator[Ver
             _compare(seen, chunk.meta)
             _compare_index(seen, workspace.catalog.subjects.index_of(chunk.id))
             yield Verified(chunk, None)
-        except (ChunkError, ObjectMissing) as error:
+        except ObjectMissing as error:
+            yield Verified(chunk, _erased(workspace, chunk.meta) or error)
+        except ChunkError as error:
             yield Verified(chunk, error)
 
 
@@ -135,6 +139,17 @@ def find_holes(workspace: Workspace, archive: Archive) -> Holes:
         {reason: gaps.get(reason, 0) for reason in reasons},
         {reason: lost.get(reason, 0) for reason in LOSSES},
         tuple((part.incarnation, part.unknown_after) for part in parts if part.unknown_after is not None),
+    )
+
+
+def _erased(workspace: Workspace, meta: ChunkMeta) -> ObjectMissing | None:
+    """The error for an object that an erasure has taken away, where the catalog is older; None for any other one."""
+    archive = workspace.catalog.archives.get(meta.archive)
+    if not may_have_erased(workspace, archive, meta):
+        return None
+    return ObjectMissing(
+        f"{meta.key} had erased messages and is gone, and the catalog still has its chunk: it is an older one",
+        Next.FINISH_ERASURES(archive=archive.name),
     )
 
 

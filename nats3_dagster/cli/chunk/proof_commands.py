@@ -12,7 +12,7 @@ from nats3_dagster.archive.proof import repair as repairs
 from nats3_dagster.archive.proof import seal as sealing
 from nats3_dagster.archive.proof import source_check
 from nats3_dagster.archive.proof.manifest_repair import repair_manifests
-from nats3_dagster.archive.proof.manifests import highest_hours, stray_manifests
+from nats3_dagster.archive.proof.manifests import baseless_manifests, highest_hours, stray_manifests
 from nats3_dagster.archive.proof.unlisted import Unlisted, examine
 from nats3_dagster.archive.proof.verify import Verified, chunks_to_verify, verify_chunks, verify_seals
 from nats3_dagster.archive.stored import folder
@@ -24,7 +24,7 @@ from nats3_dagster.documents.proofs import BadObject, ComparedSource, RepairedAr
 from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, Chunk, SeqRange
 from nats3_dagster.settings import Settings
-from nats3_dagster.steps import Next
+from nats3_dagster.steps import Next, Step
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
 
@@ -100,9 +100,11 @@ def verify(
     }
     show_one(output, view, {key: value for key, value in shown.items() if key != "source"} | lines)
     if bad := len(bad_chunks) + len(bad_seals):
+        erased = next((one.error.hint for one in bad_chunks if one.error and _is_of_erasure(one.error)), None)
         raise ChunkError(
             f"{bad} of {len(chunks) + len(seals)} objects of archive {name} are not what was written",
-            f"Restore those objects from a copy of the bucket, or capture them again while the stream has them: "
+            erased
+            or f"Restore those objects from a copy of the bucket, or capture them again while the stream has them: "
             f"{Next.REPAIR(archive=name).command}",
         )
     if hours := highest_hours(strays):
@@ -135,7 +137,8 @@ def repair(
             note(problem.text_in(WORDS))
         # Manifests first: they need no stream.
         manifests = [seal.hour for seal in repair_manifests(workspace, archive, hour)]
-        unknown = highest_hours(stray_manifests(workspace, archive, hour))
+        strays = stray_manifests(workspace, archive, hour)
+        unknown, baseless = highest_hours(strays), baseless_manifests(workspace, archive, strays)
         for manifest_hour in manifests:
             note(f"The manifest of {manifest_hour} was written again")
         chunks, bad = _verify(workspace, archive, hour)
@@ -176,8 +179,13 @@ def repair(
         raise _unknown_manifests(
             name,
             unknown,
-            "They are not complete, so they were not sealed: capture them, or take what a newer catalog captured: "
-            f"{Next.ADOPT(archive=name).command}",
+            "They are not complete, so they were not sealed: capture them"
+            + (
+                f". If there is nothing to capture, and no newer catalog, delete the object {baseless[0].key}: nothing "
+                "can be taken from it"
+                if baseless
+                else f", or take what a newer catalog captured: {Next.ADOPT(archive=name).command}"
+            ),
         )
     if result.lost:
         raise ChunkError(
@@ -250,6 +258,11 @@ def _note_unlisted(name: str, unlisted: Sequence[Unlisted]) -> None:
         note(f"  {item.key}: {item.reason or held}")
     if missing:
         note(f"The archive misses {missing:,} messages that they hold: {Next.ADOPT(archive=name).command}")
+
+
+def _is_of_erasure(error: Nats3Error) -> bool:
+    """True for an object that an erasure has taken away: it must not come back."""
+    return isinstance(error.hint, Step) and error.hint.code is Next.FINISH_ERASURES
 
 
 def _unknown_manifests(name: str, hours: Sequence[str], hint: str) -> ChunkError:

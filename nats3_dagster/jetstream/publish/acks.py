@@ -12,6 +12,7 @@ from typing import Any, cast
 from nats3_dagster.errors import Interrupted, TargetError
 from nats3_dagster.jetstream.codes import ErrCode, message_passes
 from nats3_dagster.jetstream.read.scan import FrameError, Frames, numbers_at
+from nats3_dagster.steps import Next
 
 # A plain acknowledgement is {"stream":"S","seq":7} or {"stream":"S","domain":"D","seq":7}.
 _PLAIN, _REMARKABLE = b'\r\n{"stream":', (b'"error"', b'"duplicate"')
@@ -111,4 +112,4 @@ def refusal(answer: Answer, subject: str) -> TargetError:
     text = f"{stream} refused a message on {subject}: {reason} ({err_code})"
     if message_passes(answer.error) or err_code == ErrCode.WRONG_LAST_MSG_ID:
         return Interrupted(text)
-    return TargetError(text, "Change the stream's configuration or limits, then run the replay again")
+    return TargetError(text, Next.CHANGE_TARGET())
