@@ -206,9 +206,14 @@ class GoogleBucket:
             raise refusals.altered(self._where, key or "An object") from error
         except InvalidResponse as error:
             raise refusals.refused(self._where, _WORDS, _status(error), "") from error
+        except RetryError as error:  # of the last of several tries
+            cause: Any = error.cause
+            if isinstance(cause, GoogleAPICallError):
+                raise refusals.refused(self._where, _WORDS, int(cause.code or 0), _reason(cause)) from error
+            raise refusals.unreachable(self._where, _WORDS) from error
         except SSLError as error:
             raise refusals.unreachable(self._where, _WORDS, tls=True) from error
-        except (RetryError, TransportError, RequestException) as error:
+        except (TransportError, RequestException) as error:
             raise refusals.unreachable(self._where, _WORDS) from error
         except GoogleAuthError as error:
             raise refusals.not_logged_in(self._where, _WORDS, error) from error
