@@ -1,25 +1,32 @@
 """Archives in other clouds, from their creation to an erasure, on servers that speak as the clouds do."""
 
 import hashlib
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from nats3_dagster.archive.keep import erased_search, erasure
 from nats3_dagster.archive.lifecycle.change import change
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
+from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.archive.stored.presence import holder
+from nats3_dagster.catalog import migrate
 from nats3_dagster.errors import StoreError
-from nats3_dagster.model import Archive, ReplaySpec, Selection, SeqRange
+from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection, SeqRange
 from nats3_dagster.objects import ObjectVersion, Outlet, OutletOptions, create_bucket, get_version, list_versions
 from nats3_dagster.objects.clouds import azure_login, google_login
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.replays import archived, replayed
+from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.servers import clouds
 from nats3_dagster_tests.support.small_chunks import check_whole, compact, live, rows, small, swept
 from nats3_dagster_tests.support.stored import made
@@ -172,6 +179,45 @@ def test_what_soft_delete_keeps_leaves_an_erasure_open(
         (meta.key, "soft delete of the bucket keeps it until 2026-12-05T00:00:00+00:00")
     ]
     assert not workspace.bucket(there).exists(meta.key)
+
+
+def test_a_catalog_is_made_again_from_there(workspace: Workspace, there: str, empty_postgres_url: str) -> None:
+    archive = _owned(workspace, there)
+    before = rows(workspace, archive)
+    migrate(empty_postgres_url)
+    settings = workspace.settings.model_copy(update={"postgres_url": SecretStr(empty_postgres_url)})
+    with Workspace(settings) as again:
+        list(rebuild(again, there, "of/logs"))
+        archive = again.catalog.archives.get("logs")
+        assert archive.spec.bucket == there
+        assert rows(again, archive).equals(before)
+
+
+@pytest.mark.slow
+def test_spark_captures_and_reads_there(workspace: Workspace, wire: Wire, there: str) -> None:
+    """In a session whose workers find the login themselves."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"%d" % n) for n in range(500)])
+    create(workspace, ArchiveSpec(name="a", stream="EV", bucket=there))
+    command = [sys.executable, "-c", _IN_SPARK, *hours_of(wire, "EV")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split()[-2:] == ["500", "124750"]
+
+
+_IN_SPARK = """
+import sys
+from nats3_dagster.pipeline.capture_run import run_capture
+from nats3_dagster.pipeline.session import session
+from nats3_dagster.pipeline.sources import register
+from nats3_dagster.settings import Settings
+with session() as spark:
+    for hour in sys.argv[1:]:
+        run_capture(spark, Settings.load(), "a", hour)
+    register(spark)
+    read = spark.read.format("nats3").options(archive="a").load()
+    print(read.count(), read.selectExpr("sum(cast(cast(data as string) as int))").first()[0])
+"""
 
 
 def test_files_of_exports_go_there(workspace: Workspace, there: str) -> None:

@@ -126,7 +126,7 @@ def prove_erasures(name: Name, work: Work) -> Json:
     return Json(ProvenErasures.of(erasure.prove(work, work.catalog.archives.get(name))))
 
 
-@router.delete("/copies/{bucket}", response_model=ForgottenCopy)
+@router.delete("/copies/{bucket:path}", response_model=ForgottenCopy)
 def forget_copy(
     name: Name,
     bucket: Annotated[Text, Path(description="A former copy whose bucket is gone for good.", examples=["orders-old"])],
