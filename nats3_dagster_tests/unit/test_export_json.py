@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nats3_dagster.exports.formats import json_scan
 from nats3_dagster.exports.formats.json_lines import json_lines
 
 VALID = [
@@ -88,3 +89,11 @@ def test_what_goes_out_is_json_of_the_same_value(payloads, noise):
 @pytest.mark.parametrize("payload", VALID)
 def test_valid_alone(payload):
     assert json_lines(pa.array([payload], pa.binary()))[1].tolist() == [True]
+
+
+@pytest.mark.parametrize("payload", [p for p in INVALID if any(c in p for c in (b"NaN", b"Inf", b"1e", b"E+", b"99"))])
+def test_what_two_blocks_share_is_found(payload):
+    # Every byte of the payload is once the first of a block.
+    for place in range(len(payload)):
+        filler = b'{"a":"%b"}' % (b"x" * (json_scan._BLOCK - place - 8))
+        assert json_lines(pa.array([filler, payload], pa.binary()))[1].tolist() == [True, False]

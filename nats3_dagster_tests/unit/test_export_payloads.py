@@ -74,7 +74,7 @@ def rows_of(data, form):
     if form == "csv":
         return len(list(csv.DictReader(io.StringIO(data.decode()))))
     if form == "ndjson":
-        assert all(isinstance(json.loads(line), dict) for line in data.decode().splitlines())
+        assert all(isinstance(json.loads(line), dict) for line in data.splitlines())
         return polars.read_ndjson(io.BytesIO(data), schema={"id": polars.String}).height
     table = pq.read_table(pa.BufferReader(data))
     assert polars.read_parquet(io.BytesIO(data)).height == table.num_rows
