@@ -126,7 +126,8 @@ class Course:
         findings = [f for f in archived.findings if not any(f.text == f"{key} is not in the store" for key in bad)]
         archived = judge.Archived(archived.messages, archived.reasons, findings)
         self.trial.blame(judge.judge_archive(archived, Truth(wanted, taken)))
-        true = (["unselected"], ["expired"], ["damaged"] if lost else [])
+        # Beside messages that were given up, inside a chunk or, where no message is left beside them, in a gap.
+        true = (["unselected"], ["expired"], *((["damaged"], ["missing"]) if lost else ()))
         wrong = {
             key[1]: reasons
             for key in truth.messages.keys() - wanted.keys()

@@ -1,8 +1,8 @@
-"""What JSON texts may have that is judged text by text: found in their bytes, all texts of a batch at once.
+"""Search of JSON texts for parts that are judged text by text: in the bytes of all texts of a batch at once.
 
 Invariant: what a text has is found. What is found may be in no text: in a string, or in two texts that are neighbours.
-Blocks stay in the processor's cache: 0.1 us a message of 155 bytes, where a search of each text by Arrow, or for each
-part by Python, took 0.4 us.
+Blocks stay in the processor's cache: 110 ns a message of 155 bytes, where a search of each text by Arrow, or for each
+part by Python, took 400 ns.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _ZERO, _NINE = np.uint8(ord("0")), np.uint8(ord("9"))
 
 @dataclass(slots=True)
 class Scan:
-    """What a buffer of JSON texts may have."""
+    """Parts that a buffer of JSON texts may have."""
 
     constants: bool = False  # NaN, Inf or Infinity
     exponents: bool = False  # a number with an exponent of three digits
