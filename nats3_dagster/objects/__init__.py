@@ -6,7 +6,7 @@ Nothing here knows what is in them.
 
 from nats3_dagster.objects.answers import ObjectInfo, ObjectVersion
 from nats3_dagster.objects.bucket import Bucket
-from nats3_dagster.objects.buckets import abort_upload, bucket_exists, create_bucket, unended_uploads
+from nats3_dagster.objects.buckets import abort_upload, bucket_exists, create_bucket, engines_address, unended_uploads
 from nats3_dagster.objects.identity import identity, profile_place, static_keys
 from nats3_dagster.objects.outlet import Outlet, OutletOptions
 from nats3_dagster.objects.owner_object import OwnerObject
@@ -32,6 +32,7 @@ __all__ = [
     "create_bucket",
     "delete_version",
     "delete_versions",
+    "engines_address",
     "get_version",
     "identity",
     "list_versions",

@@ -56,6 +56,12 @@ def create_bucket(options: StoreOptions, name: str) -> bool:
     return True
 
 
+def engines_address(options: StoreOptions, name: str) -> str:
+    """The address of a bucket in a cloud as engines read it, without a slash at its end. Raises OperatorError."""
+    options, where = located(options, name)
+    return open_cloud(options.cloud or "", where, options.patience_s).address()
+
+
 def unended_uploads(options: StoreOptions, name: str, prefix: str, before: datetime) -> list[tuple[str, str]]:
     """Key and id of the multipart uploads under the prefix that were begun before the moment and have not ended. Raises
     StoreError."""

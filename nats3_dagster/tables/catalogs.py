@@ -142,6 +142,8 @@ def _properties(settings: Settings, catalog: str) -> dict[str, Any]:
         }
     if not any(name.startswith(("s3.", "client.")) for name in configured):
         ours |= _file_io(settings)
+    if not any(name.startswith(("gcs.", "adls.")) for name in configured):
+        ours["py-io-impl"] = "nats3_dagster.tables.cloud_files.CloudFiles"
     return ours | configured
 
 

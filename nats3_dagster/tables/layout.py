@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.model.archive_table import TableFile
+from nats3_dagster.objects import engines_address
 from nats3_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -87,8 +88,12 @@ def path_of(settings: Settings, file: TableFile) -> str:
 
 
 def location(settings: Settings, bucket: str, key: str) -> str:
-    """`s3://bucket/key`, or `file:///folder/bucket/key`."""
-    folder = settings.store.of(bucket).folder
+    """`s3://bucket/key`, `gs://bucket/key`, `abfss://container@account.dfs.core.windows.net/key`, or
+    `file:///folder/bucket/key`."""
+    there = settings.store.of(bucket)
+    if there.cloud is not None:
+        return f"{engines_address(there, bucket)}/{key}"
+    folder = there.folder
     return f"s3://{bucket}/{key}" if folder is None else f"file://{folder / bucket / key}"
 
 

@@ -63,11 +63,6 @@ def create(
             "looked for in the store of the settings",
             "Make that store the one of the settings; or read the archive without a table",
         )
-    if (there := workspace.settings.store.of(archive.spec.bucket)).cloud is not None:
-        raise OperatorError(
-            f"The bucket {archive.spec.bucket!r} is in {there.place}, and tables are of archives in S3 and folders",
-            'Read the archive with format("nats3"); or copy it into a bucket of S3',
-        )
     identifier = _identifier(identifier or f"{NAMESPACE}.{archive.name}")
     if known := workspace.catalog.tables.of(archive.id):
         raise WrongState(f"Archive {archive.name} has the table {known.identifier} already", Next.LIST_TABLES())

@@ -23,6 +23,8 @@ from nats3_dagster.errors import StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection, SeqRange
 from nats3_dagster.objects import ObjectVersion, Outlet, OutletOptions, create_bucket, get_version, list_versions
 from nats3_dagster.objects.clouds import azure_login, google_login
+from nats3_dagster.tables import tables
+from nats3_dagster.tables.catalogs import opened
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.replays import archived, replayed
@@ -30,6 +32,8 @@ from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.servers import clouds
 from nats3_dagster_tests.support.small_chunks import check_whole, compact, live, rows, small, swept
 from nats3_dagster_tests.support.stored import made
+from nats3_dagster_tests.support.tables import numbers, put, seqs, synced, tabled
+from nats3_dagster_tests.support.tables import rows as made_rows
 from nats3_dagster_tests.support.wire import Wire
 
 CLOUDS = ["az", "gs"]
@@ -218,6 +222,25 @@ with session() as spark:
     read = spark.read.format("nats3").options(archive="a").load()
     print(read.count(), read.selectExpr("sum(cast(cast(data as string) as int))").first()[0])
 """
+
+
+def test_an_archive_there_is_a_table(workspace: Workspace, there: str) -> None:
+    archive = tabled(workspace, there)
+    assert seqs(workspace) == numbers((1, 20))
+    put(workspace, archive, made_rows(21, 30))
+    workspace.catalog.chunks.retire(archive, [live(workspace, archive)[0].id])
+    done = synced(workspace)
+    assert (done.added, done.removed, done.chunks) == (1, 1, 2)
+    assert seqs(workspace) == numbers((11, 30))
+    assert tables.verify(workspace, tables.find(workspace, "logs")).faults == ()
+    _, _, name = there.partition("://")
+    at = {"gs": f"gs://{name}/", "az": f"abfss://{name}@{clouds.ACCOUNT}.dfs.core.windows.net/"}[there[:2]]
+    with opened(workspace.settings, "nats3") as catalog:
+        found = catalog.load_table("nats3.logs")
+        assert found.metadata_location.startswith(at)
+        listed = [task.file.file_path for task in found.scan().plan_files()]
+    assert sorted(listed) == sorted(f"{at}{chunk.meta.key}" for chunk in live(workspace, archive))
+    assert tables.drop(workspace, tables.find(workspace, "logs"))
 
 
 def test_files_of_exports_go_there(workspace: Workspace, there: str) -> None:

@@ -178,6 +178,12 @@ class AzureBucket:
             )
         return SignedUrl(f"{blob.url.partition('?')[0]}?{token}", ends, is_temporary=False)
 
+    def address(self) -> str:
+        # The host of a national cloud; of a server that stands for Azure, which has its account in the path, the usual.
+        account, host = self._service.account_name, str(self._service.primary_hostname)
+        _, found, domain = host.partition(f"{account}.blob.")
+        return f"abfss://{self._name}@{account}.dfs.{domain if found else 'core.windows.net'}"
+
     def identity(self) -> str:
         return described(self._service)
 

@@ -65,6 +65,10 @@ class CloudBucket(Protocol):
         """A URL for a GET of the object, valid for this time."""
         ...
 
+    def address(self) -> str:
+        """The bucket's address as engines read it, without a slash at its end."""
+        ...
+
     def identity(self) -> str:
         """The login in words, never with a secret."""
         ...

@@ -162,6 +162,9 @@ class GoogleBucket:
             raise refusals.cannot_sign(self._where, "it is not a service account")
         return {"service_account_email": email, "access_token": credentials.token}
 
+    def address(self) -> str:
+        return f"gs://{self._name}"
+
     def identity(self) -> str:
         with self._faults():
             return described(self._client)
