@@ -27,8 +27,9 @@ SEAL_TAG = "nats3/seal"
 EXPORT_TAG = "nats3/export"
 # Tag of the runs of an archive's jobs, in whichever code location: its name.
 ARCHIVE_TAG = "nats3/archive"
-# Tag of a run that holds a lock while its process lives: which run, and in which database.
-HELD_TAG = "nats3/held"
+# Tag of a run that holds a lock while its process lives: which run, and in which database. Dagster's UI hides tags that
+# begin like this; a page of runs would show it in front of all others, and it tells a person nothing.
+HELD_TAG = ".dagster/nats3_held"
 
 
 def key_part(name: str) -> str:
