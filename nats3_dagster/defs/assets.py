@@ -222,5 +222,5 @@ def _of_hours(
     described = platform.of(
         kind, spec.name, group=spec.name, kinds=kinds, pool=pool, in_store=True, freshness=kept_fresh(spec)
     )
-    storage = next(iter(platform.store_kinds), "local")
+    storage = next(iter(platform.kinds_in_store(spec.name)), "local")
     return {**described, "tags": {STORAGE_TAG: storage, **described["tags"]}}

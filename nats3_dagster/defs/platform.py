@@ -124,6 +124,8 @@ class Platform:
     owners: tuple[str, ...] = ()
     # Of assets that lie in the store; none where it is a folder.
     store_kinds: frozenset[str] = frozenset()
+    # The same of archives in another cloud, by archive.
+    cloud_kinds: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         for shared in (self.everywhere, *self.archives.values()):
@@ -137,6 +139,11 @@ class Platform:
                         f"The group_name is {settings.group_name!r}",
                         "Use letters, digits and _, in parts that are joined by slashes",
                     )
+
+    def kinds_in_store(self, archive: str | None) -> frozenset[str]:
+        """The kinds of an archive's assets that lie in its store."""
+        cloud = self.cloud_kinds.get(archive or "")
+        return self.store_kinds if cloud is None else frozenset({cloud})
 
     def of(
         self,
@@ -157,7 +164,7 @@ class Platform:
         if pool is not None:
             chosen["pool"] = pool
         tags: dict[str, str] = {}
-        every = {*kinds, *(self.store_kinds if in_store else ())}
+        every = {*kinds, *(self.kinds_in_store(archive) if in_store else ())}
         names = (StreamSettings if kind == STREAM else AssetSettings).model_fields.keys() - {"tags", "kinds"}
         for settings in self._settings(kind, archive):
             tags |= settings.tags or {}

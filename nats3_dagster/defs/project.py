@@ -85,6 +85,7 @@ def read(
             platform,
             owners=owners,
             store_kinds=kinds,
+            cloud_kinds={one.spec.name: kind for one in defined for kind in _cloud_kinds(one.spec.bucket)},
             of_catalog=of_catalog(one.spec for one in defined),
         )
     except Nats3Error as error:
@@ -178,3 +179,9 @@ def definitions_of(
         resources={**RESOURCES, FRAMES: frames_io_manager},
         executor=executor,
     )
+
+
+def _cloud_kinds(bucket: str) -> tuple[str, ...]:
+    """The kind of a bucket in another cloud, as Dagster has an icon for it."""
+    scheme, is_url, _ = bucket.partition("://")
+    return ({"gs": "gcs", "az": "azure"}[scheme],) if is_url else ()

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from dagster import AssetKey
 from pydantic import SecretStr
 
 from nats3_dagster.archive.keep import erased_search, erasure
@@ -19,6 +20,7 @@ from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.archive.stored.presence import holder
 from nats3_dagster.catalog import migrate
+from nats3_dagster.defs.project import load
 from nats3_dagster.errors import StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection, SeqRange
 from nats3_dagster.objects import ObjectVersion, Outlet, OutletOptions, create_bucket, get_version, list_versions
@@ -241,6 +243,15 @@ def test_an_archive_there_is_a_table(workspace: Workspace, there: str) -> None:
         listed = [task.file.file_path for task in found.scan().plan_files()]
     assert sorted(listed) == sorted(f"{at}{chunk.meta.key}" for chunk in live(workspace, archive))
     assert tables.drop(workspace, tables.find(workspace, "logs"))
+
+
+def test_dagster_shows_its_kind(workspace: Workspace, there: str) -> None:
+    _owned(workspace, there)
+    node = load().resolve_asset_graph().get(AssetKey(["logs", "chunks"]))
+    kind = {"gs": "gcs", "az": "azure"}[there[:2]]
+    assert node.tags["dagster/storage_kind"] == kind
+    assert kind in node.kinds
+    assert "s3" not in node.kinds
 
 
 def test_files_of_exports_go_there(workspace: Workspace, there: str) -> None:

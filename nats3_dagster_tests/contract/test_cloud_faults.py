@@ -2,6 +2,7 @@
 wait is without end, and each error says what to do."""
 
 import base64
+import gc
 import hashlib
 import json
 import re
@@ -9,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,9 @@ from nats3_dagster.objects import (
 )
 from nats3_dagster_tests.support.servers.clouds import ACCOUNT
 from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
+
+# The SDKs leave the socket of a connection that was cut to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 DATA = b"payload" * 1000
 SHA = hashlib.sha256(DATA).hexdigest()
@@ -55,6 +60,9 @@ def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     with S3Proxy(match[0]) as proxy:
         monkeypatch.setenv(variable, value.replace(match[0], proxy.endpoint))
         yield Cloud(StoreOptions(cloud=request.param, patience_s=2.0), proxy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def refuse(status: int, code: str = "") -> Callable[[Handler], None]:

@@ -207,6 +207,10 @@ def test_a_destination_where_chunks_live_is_refused(workspace, archive, bucket, 
     for beside in ("/archive=logs2", "/exports"):
         check_export(workspace, archive, ExportSpec("files", f"s3://{bucket}{beside}"))
     check_export(workspace, archive, ExportSpec("files", f"gs://{bucket}{place}"))
+    other = workspace.catalog.archives.create(spec("other", bucket=f"gs://{bucket}", prefix=""), state(last=3))
+    with pytest.raises(OperatorError, match="the chunks of archive other live"):
+        check_export(workspace, other, ExportSpec("files", f"gs://{bucket}"))
+    check_export(workspace, other, ExportSpec("files", f"az://{bucket}"))
 
 
 def test_a_destination_in_the_chunks_of_another_archive_is_refused(workspace, archive, bucket):

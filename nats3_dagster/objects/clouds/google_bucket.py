@@ -29,11 +29,14 @@ from nats3_dagster.objects import faults
 from nats3_dagster.objects.answers import ListedObject, ObjectInfo, ObjectVersion, SignedUrl
 from nats3_dagster.objects.clouds import refusals
 from nats3_dagster.objects.clouds.google_login import client, described
+from nats3_dagster.objects.retries import TRIES_OF_UPLOADS, Passing, again
 
 _WORDS: Final = refusals.GOOGLE
 # Seconds for which it may be silent: an upload's answer comes at its end.
 _SILENCE_OF_UPLOADS: Final = 120.0
 _PAGE: Final = 1000
+_BUSY: Final = {408, 429, 500, 502, 503, 504}
+_FAILURES: Final = (GoogleAPICallError, TransportError, RequestException)
 _LISTED: Final = "items(name,size,updated,generation,timeDeleted,softDeleteTime),prefixes,nextPageToken"
 _SOFT_DELETED: Final = "soft-deleted:"
 # The SDK writes True as `True`, which not every server reads.
@@ -48,16 +51,20 @@ class GoogleBucket:
         self._name = where.bucket.removeprefix("gs://")
 
     def put(self, key: str, data: memoryview, *, is_new: bool) -> bool:
+        def upload() -> None:
+            self._bucket.blob(key).upload_from_file(
+                io.BytesIO(data),
+                size=len(data),
+                content_type="application/octet-stream",
+                checksum="md5",
+                if_generation_match=0 if is_new else None,
+                **self._asking(_SILENCE_OF_UPLOADS) | {"retry": None},
+            )
+
         with self._faults():
             try:
-                self._bucket.blob(key).upload_from_file(
-                    io.BytesIO(data),
-                    size=len(data),
-                    content_type="application/octet-stream",
-                    checksum="md5",
-                    if_generation_match=0 if is_new else None,
-                    **self._asking(_SILENCE_OF_UPLOADS),
-                )
+                # A large one fails after a longer time than the SDK would go on for.
+                again(upload, self._patience_s, kinds=_FAILURES, passing=_passing, tries=TRIES_OF_UPLOADS)
             except PreconditionFailed:
                 return False
             return True
@@ -200,7 +207,8 @@ class GoogleBucket:
         try:
             yield
         except NotFound as error:
-            if not key or not self.exists():
+            # Google says which of them it is that is missing; not every server does.
+            if not key or ("No such object" not in str(error) and not self.exists()):
                 raise faults.bucket_missing(self._where) from error
             raise faults.object_missing(self._where, key) from error
         except GoogleAPICallError as error:
@@ -228,6 +236,13 @@ class GoogleBucket:
     @cached_property
     def _bucket(self) -> Any:
         return self._client.bucket(self._name)
+
+
+def _passing(error: Any) -> Passing:
+    """How often an upload that failed so is made again."""
+    if isinstance(error, GoogleAPICallError):
+        return Passing.LONG if error.code in _BUSY else Passing.NEVER
+    return Passing.NEVER if isinstance(error, SSLError) else Passing.LONG
 
 
 def _credentials() -> Any:
