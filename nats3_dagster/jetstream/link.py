@@ -30,18 +30,26 @@ CLOSE_S = 10.0
 RENEWED_S = 0.3
 
 
-async def connect(options: NatsOptions, *, reconnect: bool = True, echo: bool = True) -> Connection:
-    """A connection to one of the servers. A creds file that has just expired is waited for. Raises OperatorError if a
-    file of the login is invalid, SourceError if no server accepts the connection."""
+async def connect(
+    options: NatsOptions,
+    *,
+    reconnect: bool = True,
+    echo: bool = True,
+    on_wait: Callable[[SourceError], None] = lambda _: None,
+) -> Connection:
+    """A connection to one of the servers. A creds file that has just expired is waited for, and `on_wait` called with
+    the refusal. Raises OperatorError if a file of the login is invalid, SourceError if no server accepts the
+    connection."""
     while True:
         options.check_files()
         options.learn_secrets()
         client = Connection(options)
         try:
             return await _opened(client, reconnect, echo)
-        except SourceError:
+        except SourceError as refusal:
             if not client.awaits_renewal:
                 raise
+            on_wait(refusal)
         await asyncio.sleep(RENEWED_S)
 
 
@@ -77,6 +85,8 @@ class Link:
         self._ready: ThreadFuture[Connection] = ThreadFuture()
         self._thread = threading.Thread(target=self._run, name="nats", daemon=True)
         self._started = threading.Event()
+        # Why it is still connecting: the login that is waited for.
+        self._refusal: SourceError | None = None
 
     def __enter__(self) -> "Link":
         self._thread.start()
@@ -85,7 +95,8 @@ class Link:
             self.client = self._ready.result(self._patience_s)
         except TimeoutError:
             self._leave()
-            raise self._too_late(", ".join(urlsplit(server).netloc for server in self._options.servers)) from None
+            addresses = ", ".join(urlsplit(server).netloc for server in self._options.servers)
+            raise self._refusal or self._too_late(addresses) from None
         except BaseException:
             self._leave()
             raise
@@ -176,7 +187,9 @@ class Link:
             runner.run(self._main())
 
     async def _main(self) -> None:
-        connecting = asyncio.ensure_future(connect(self._options, reconnect=self._reconnect, echo=self._echo))
+        connecting = asyncio.ensure_future(
+            connect(self._options, reconnect=self._reconnect, echo=self._echo, on_wait=self._wait)
+        )
         ending = asyncio.ensure_future(self._end.wait())
         await asyncio.wait((connecting, ending), return_when=asyncio.FIRST_COMPLETED)
         if not connecting.done():
@@ -191,6 +204,9 @@ class Link:
         # Of a socket that the server has closed, while nats-py tries to connect again: uvloop's own is a RuntimeError.
         with suppress(OSError, RuntimeError):
             await client.close()
+
+    def _wait(self, refusal: SourceError) -> None:
+        self._refusal = refusal
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

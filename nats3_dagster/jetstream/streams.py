@@ -34,7 +34,8 @@ def stream_states(
         try:
             return await asyncio.wait_for(stream_info(client, stream), patience_s)
         except TimeoutError:
-            return SourceError(f"Stream {stream} did not answer within {patience_s:g} s", "Has it a leader?")
+            late = SourceError(f"Stream {stream} did not answer within {patience_s:g} s", "Has it a leader?")
+            return client.login_error or late
         except (SourceError, UnknownStream) as error:
             return error
 

@@ -1,16 +1,22 @@
-"""Faults: what a tick of Dagster's sensor reads changes between its reads; clocks of hosts; manifests that are gone."""
+"""Faults: what a tick of Dagster's sensor reads changes between its reads; clocks of hosts; manifests that are gone;
+runs that die with their code server."""
 
 import time
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import LiteralString
 
 from nats3_dagster_tests.faults import dagster_jobs, jobs
 from nats3_dagster_tests.faults.judge import Finding
 from nats3_dagster_tests.faults.registry import fault
+from nats3_dagster_tests.faults.server_faults import meanwhile
 from nats3_dagster_tests.faults.stream_faults import restore
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 
+# Steps of a capture's driver.
+_CAPTURE = ("planned", "before_commit")
+_END = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
 READS = ("former_read", "versions_read", "events_read", "partitions_read", "seals_read", "revisions_read")
 _CHUNK_HOURS = """
 select distinct c.hour from nats3.chunk c join nats3.archive a on a.id = c.archive_id
@@ -80,6 +86,39 @@ def tick_between_reads(trial: Trial) -> None:
     trial.expect(in_catalog <= chunks, "lost", f"Dagster lacks {in_catalog - chunks}")
     rest = chunks - in_catalog - values(trial, _SEALED_HOURS) - {hour_at(time.time_ns())}
     trial.expect(not rest, "doubled", f"Dagster shows {rest}, and the catalog has nothing of them")
+
+
+@fault("run of a dead code server", "a run is killed with all that could tell, or it loses Postgres and lives")
+def run_of_a_dead_code_server(trial: Trial) -> None:
+    """A dead run is found, and a living one is not taken for dead."""
+    trial.make_stream(trial.random.randint(300, 700))
+    home = trial.servers.folder / f"dagster-{trial.seed}"
+    home.mkdir()
+    dagster_jobs.dagster_home(str(home))
+    harm, point = trial.random.choice(("kill", "kill", "reset", "restart")), trial.random.choice(_CAPTURE)
+    with trial.held(f"capture.{point}", dagster_jobs.run_capture, str(home), ARCHIVE) as process:
+        assert trial.is_held, f"the run did not get to {point}"
+        if harm == "kill":
+            process.kill()
+        elif harm == "restart":
+            trial.servers.postgres.kill()
+            trial.servers.postgres.start()
+        ends = nullcontext() if harm != "reset" else meanwhile(lambda: end_connections(trial), 1.0)
+        with ends:
+            states = trial.must(dagster_jobs.monitor, str(home), 3 * dagster_jobs.FREE_S)
+        trial.log.append(f"{harm} at {point}: {states}")
+    if harm == "kill":
+        trial.expect(states == ["FAILURE"], "stuck", f"a dead run counts as {states}")
+    else:
+        trial.expect(states == ["STARTED"], "lost", f"a living run counts as {states}")
+        trial.end(process, f"the run after {harm}")
+    trial.finish_capture()
+
+
+def end_connections(trial: Trial) -> None:
+    """End all connections to the trial's database."""
+    with trial.servers.admin() as connection:
+        connection.execute(_END, (trial.database,))
 
 
 @fault("host's clock is off", "the clocks of hosts that capture and seal are hours fast or slow")

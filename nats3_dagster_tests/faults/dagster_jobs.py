@@ -1,16 +1,39 @@
-"""What the processes of dagster_faults do: ticks of the catalog sensor, changes of an archive, and repairs."""
+"""What the processes of dagster_faults do: ticks of the catalog sensor, changes of an archive, repairs, and runs with
+their monitoring."""
 
+import logging
+import time
+from contextlib import suppress
 from pathlib import Path
 
-from dagster import AssetKey, DagsterInstance
+import yaml
+from dagster import (
+    AssetKey,
+    DagsterInstance,
+    DagsterRunStatus,
+    OpExecutionContext,
+    RunsFilter,
+    execute_job,
+    job,
+    op,
+    reconstructable,
+)
+from dagster._daemon.monitoring.run_monitoring import monitor_started_run
 
 from nats3_dagster.archive.proof.manifest_repair import repair_manifests
+from nats3_dagster.catalog import run_locks
 from nats3_dagster.defs import cursor as sensor_cursor
+from nats3_dagster.defs import run_launcher
+from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.defs.reconcile import reconcile
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.faults import jobs
 
+# A run's lock is taken again after this, and a run whose lock was free for so long is dead.
+LOOK_S, FREE_S = 0.3, 3.0
 Ticked = tuple[list[str], list[tuple[str, str]]]
 
 
@@ -53,3 +76,41 @@ def repair_proofs(archive: str) -> list[str]:
     """Write manifests again; the hours."""
     with Workspace(Settings.load()) as workspace:
         return [seal.hour for seal in repair_manifests(workspace, workspace.catalog.archives.get(archive))]
+
+
+@op(config_schema={"archive": str})
+def capture_archive(context: OpExecutionContext) -> None:
+    jobs.capture(context.op_config["archive"])
+
+
+@job(executor_def=run_executor)
+def capturing() -> None:
+    capture_archive()
+
+
+def run_capture(home: str, archive: str) -> str:
+    """A run of a capture, as the code server's process runs it; its error, empty for a success."""
+    run_locks.LOOK_S = LOOK_S
+    config = {"ops": {"capture_archive": {"config": {"archive": archive}}}}
+    with DagsterInstance.from_config(home) as instance:
+        done = execute_job(reconstructable(capturing), instance, run_config=config)
+    return "" if done.success else str([event.message for event in done.all_events if event.is_failure])
+
+
+def monitor(home: str, seconds: float) -> list[str]:
+    """Run monitoring, as the daemon does it, for so long; the states of the runs at the end."""
+    run_launcher.FREE_S = FREE_S
+    until = time.monotonic() + seconds
+    with DagsterInstance.from_config(home) as instance:
+        while time.monotonic() < until:
+            for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.STARTED])):
+                with suppress(Nats3Error):  # the daemon logs it, and goes on
+                    monitor_started_run(instance, None, record, logging.getLogger())  # type: ignore[arg-type]
+            time.sleep(0.5)
+        return [run.status.value for run in instance.get_runs()]
+
+
+def dagster_home(home: str) -> None:
+    """An instance with our launcher, on SQLite: Postgres comes and goes."""
+    launcher = {"module": "nats3_dagster.defs.run_launcher", "class": "WatchingRunLauncher"}
+    Path(home, "dagster.yaml").write_text(yaml.safe_dump({"run_launcher": launcher}))

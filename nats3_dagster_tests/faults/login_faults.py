@@ -1,20 +1,26 @@
-"""Faults: a login that ends in the middle of a capture, a replay or a taking, and is renewed in time, late, or not."""
+"""Faults: a login that ends in the middle of a capture, a replay, a taking, a follow, or under a server of the API, and
+is renewed in time, late, or not."""
 
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
+
 from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster_tests.faults import jobs, taking_faults, taking_jobs
+from nats3_dagster_tests.faults import cursor_faults, cursor_jobs, jobs, taking_faults, taking_jobs
 from nats3_dagster_tests.faults.kill_faults import target_config
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.server_faults import meanwhile
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
+from nats3_dagster_tests.faults.workload import publish
 from nats3_dagster_tests.support.servers.logins import Operator
+from nats3_dagster_tests.support.servers.serving import serving
 
 # A JWT lives so long; one that is renewed in time is replaced so often. A server ends a connection at the full second.
 _LIVES_S, _RENEWED_S = 2.2, 0.5
@@ -23,7 +29,10 @@ _LATE_S = (0.1, 0.5, 2.0, 4.0)
 # Steps at which the work is held, and the passes from which the seed chooses one: some are passed once.
 _CAPTURE = {"planned": 1, "before_put": 3, "object_put": 3, "before_commit": 1}
 _REPLAY = {"attempt_started": 1, "chunk_fetched": 3, "sent": 3, "acknowledged": 3, "before_record": 1}
+_FOLLOW = {"yielded": 20, "saving": 2, "saved": 2}
 _TAKE = {"claimed": 1, "object_put": 2, "before_commit": 1, "committed": 1, "acknowledged": 1}
+# A server answers again so long after it has a new login, at most.
+_RECOVERS_S = 10.0
 # Every error of a login says this.
 _NAMED = "refused the login"
 
@@ -68,10 +77,17 @@ def login(trial: Trial) -> Iterator[Login]:
 
 
 def outlive(
-    trial: Trial, creds: Login, kind: str, steps: Mapping[str, int], work: Callable[..., Any], *arguments: Any
+    trial: Trial,
+    creds: Login,
+    kind: str,
+    steps: Mapping[str, int],
+    work: Callable[..., Any],
+    *arguments: Any,
+    others: Callable[[], object] = lambda: None,
 ) -> bool:
     """The work is held until the login that it began with has ended, and goes on. Then a login without an end is
-    given. True if the work ended well: work that needs no connection any more may, and has to have done all."""
+    given. True if the work ended well: work that needs no connection any more may, and has to have done all. `others`:
+    what other clients do while it is held."""
     manner, step = trial.random.choice(("in time", "late", "not")), trial.random.choice(list(steps))
     point, passes = f"{kind}.{step}", trial.random.randint(1, steps[step])
     creds.renew()
@@ -81,6 +97,7 @@ def outlive(
         late.start()
     with meanwhile(creds.renew, _RENEWED_S) if manner == "in time" else nullcontext():
         with trial.held(point, work, *arguments, passes=passes) as job:
+            others()
             # A server counts whole seconds.
             time.sleep(max(0.0, ends + 1 - time.time()))
         ended = trial.end(job, f"held at {point}, the login is {manner} renewed")
@@ -125,3 +142,63 @@ def taking(trial: Trial) -> None:
             work.judge(exact=False)
         work.publish(trial.random.randint(1, 100))
         work.finish(exact=False)
+
+
+@fault("login ends in a follow", "the same while a program follows an archive and its stream")
+def follow(trial: Trial) -> None:
+    with login(trial) as creds:
+        trial.make_stream(trial.random.randint(150, 300))
+        if trial.random.random() < 0.7:
+            trial.must(jobs.capture, ARCHIVE)
+        reader = replace(cursor_faults.program(trial, follow=True), every=trial.random.choice((1, 7, 20)))
+
+        def publish_rest() -> None:
+            trial.publish(trial.random.randint(20, 100))
+            with trial.wire() as wire:
+                publish(wire, trial.stream, [(f"{trial.prefix}.a", b"", cursor_jobs.END)], trial.truth, 1)
+
+        if not outlive(trial, creds, "cursor", _FOLLOW, cursor_jobs.read, ARCHIVE, reader, others=publish_rest):
+            trial.finish(cursor_jobs.read, ARCHIVE, reader)
+        cursor_faults.judge(trial, reader)
+
+
+@fault("login ends under a server", "the same under a server of the API, which is asked again and again")
+def server(trial: Trial) -> None:
+    """Each answer is right, or says that the login has ended; and once there is a new one, all are right again."""
+    with login(trial) as creds:
+        trial.make_stream(trial.random.randint(50, 200))
+        with trial.servers.admin(database=trial.database) as connection:
+            (job_id,) = connection.execute("select job_id from nats3.archive").fetchone() or ("",)
+        manner = trial.random.choice(("in time", "late", "not"))
+        with serving(environment=trial.environment) as (_, url):
+            path = f"{url}/store/job/lag?job_id={job_id}"
+            creds.renew()
+            ends = creds.ends
+            late = threading.Timer(ends + trial.random.choice(_LATE_S) - time.time(), creds.last)
+            if manner == "late":
+                late.start()
+            with meanwhile(creds.renew, _RENEWED_S) if manner == "in time" else nullcontext():
+                while time.time() < ends + trial.random.uniform(1, 3):
+                    before = len(trial.truth.messages)
+                    _judge_lag(trial, httpx.get(path, timeout=60), before, may_refuse=manner != "in time")
+                    trial.publish(trial.random.randint(1, 20))
+            if manner == "late":
+                late.join()
+            creds.last()
+            until = time.monotonic() + _RECOVERS_S
+            while (answer := httpx.get(path, timeout=60)).status_code != 200 and time.monotonic() < until:
+                time.sleep(0.1)
+            trial.log.append(f"renewed {manner}: {answer.status_code}")
+            trial.expect(answer.status_code == 200, "stuck", f"renewed {manner}, and then: {answer.text}")
+            _judge_lag(trial, answer, len(trial.truth.messages))
+        trial.finish_capture()
+
+
+def _judge_lag(trial: Trial, answer: httpx.Response, messages: int, *, may_refuse: bool = False) -> None:
+    """`messages`: that the stream had before it was asked."""
+    if answer.status_code == 200:
+        found = answer.json()["messages"]
+        trial.expect(found >= messages, "silent", f"the lag is {found}, and {messages} messages wait")
+    else:
+        trial.expect(may_refuse, "stuck", f"its login was renewed in time: {answer.text}")
+        trial.expect(_NAMED in answer.text, "unclear", f"ended by its login: {answer.text}")

@@ -118,6 +118,16 @@ def test_a_login_that_is_not_renewed_says_so(server: NatsServer, operator: Opera
     assert time.monotonic() - began < 5
 
 
+def test_a_caller_who_waits_for_less_than_the_renewal_is_told_of_the_login(
+    server: NatsServer, operator: Operator, tmp_path: Path
+) -> None:
+    file = tmp_path / "user.creds"
+    file.write_text(operator.creds(-1))
+    file.chmod(0o600)
+    with pytest.raises(SourceError, match="refused the login: it has expired"):
+        Link(NatsOptions(servers=(server.url,), creds=str(file)), patience_s=1.5).__enter__()
+
+
 def test_one_that_is_renewed_too_late_is_waited_for(server: NatsServer, operator: Operator, tmp_path: Path) -> None:
     file = tmp_path / "user.creds"
     file.write_text(operator.creds(-1))

@@ -39,7 +39,7 @@ from nats3_dagster_tests.support.dagster.stories import archive, archived
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
-HOURS, EACH = 3, 1000
+HOURS, EACH = 3, 1200
 TOTAL = HOURS * EACH
 
 
@@ -47,10 +47,11 @@ TOTAL = HOURS * EACH
 @pytest.mark.needs_nats("2.15")
 @pytest.mark.steady_hour(150)
 @pytest.mark.timeout(600)
-def test_a_replay_that_died_with_its_code_server_is_retried(
+def test_a_run_that_outlives_its_code_server_goes_on_and_one_that_does_not_is_retried(
     settings: Settings, wire: Wire, bucket: str, tmp_path: Path
 ) -> None:
-    """Nobody is left to report the death. The run counts as failed, and its retry goes on where it was."""
+    """Neither has a process that could tell of it. The dead one counts as failed, and its retry goes on where it was;
+    with a new daemon, which has seen nothing of it."""
     start = hour_start(hour_of(time.time_ns())) - HOURS * HOUR_NS
     past = [
         Past(n + 1, start + n // EACH * HOUR_NS + n % EACH * 1_000_000, "ev.a", b"", b"%d" % n) for n in range(TOTAL)
@@ -61,10 +62,15 @@ def test_a_replay_that_died_with_its_code_server_is_retried(
     archive(Settings.load(), bucket)
     with Dagster(tmp_path / "dagster", {}) as dagster:
         eventually(lambda: archived(Settings.load()) == TOTAL, "the sensor has captured the three hours", 240)
-        ops = {"events__replay": {"config": {"write_subject": "back.>", "rate": 200}}}
+        ops = {"events__replay": {"config": {"write_subject": "back.>", "rate": 80}}}
         run = launch_job(dagster, "events_replay", hours[0], hours[-1], {"ops": ops})
         eventually(lambda: wire.state("BACK")["messages"] > 300, "the replay publishes", 180)
-        dagster.power_cut()
+        processes = dagster.kill_code()
+        published = wire.state("BACK")["messages"]
+        # Longer than a dead run is looked at.
+        eventually(lambda: wire.state("BACK")["messages"] > published + 80 * 25, "the replay goes on", 120)
+        assert status(dagster, run) == "STARTED"
+        dagster.power_cut(processes)
         assert status(dagster, run) == "STARTED"
         assert eventually(lambda: _ended(dagster, run), "the dead run is found", 90) == "FAILURE"
         (retry,) = eventually(lambda: _retries(dagster, run), "the run is retried", 90)

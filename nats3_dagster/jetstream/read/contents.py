@@ -47,7 +47,8 @@ def messages_from(
         try:
             return await asyncio.wait_for(next_message(client, stream, seq), patience_s)
         except TimeoutError:
-            return SourceError(f"Stream {stream} did not answer within {patience_s:g} s", "Has it a leader?")
+            late = SourceError(f"Stream {stream} did not answer within {patience_s:g} s", "Has it a leader?")
+            return client.login_error or late
         except SourceError as error:
             return error
 

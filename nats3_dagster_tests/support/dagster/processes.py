@@ -51,7 +51,7 @@ class Dagster:
             self._code = self._start_code(started)
             ui = ["dagster-webserver", "-w", str(workspace), "-h", HOST, "-p", self.url.rpartition(":")[2]]
             self._start(started, *ui, ready=self._loaded)
-            self.daemon = self._start(started, "dagster-daemon", "run", "-w", str(workspace))
+            self.daemon = self._start_daemon(started)
             self._running = started.pop_all()
         return self
 
@@ -60,14 +60,20 @@ class Dagster:
     ) -> None:
         self._running.close()
 
-    def power_cut(self) -> None:
-        """kill -9 of the code server with its runs and their JVMs, and a start of another code server."""
-        lost = [psutil.Process(self._code.pid), *self._code.children]
-        for process in lost:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(lost, 20)
+    def kill_code(self) -> list[psutil.Process]:
+        """kill -9 of the code server alone, and a start of another one; the processes of its runs, which live."""
+        code, runs = [psutil.Process(self._code.pid)], list[psutil.Process]()
+        for child in self._code.children:
+            (code if {"api", "grpc"} <= {*child.cmdline()} else runs).append(child)
+        _kill(code)
         self._code = self._start_code(self._running)
+        return runs
+
+    def power_cut(self, runs: list[psutil.Process]) -> None:
+        """kill -9 of these runs, of the code server and of the daemon, and a start of others."""
+        _kill([*runs, psutil.Process(self._code.pid), *self._code.children, psutil.Process(self.daemon.pid)])
+        self._code = self._start_code(self._running)
+        self.daemon = self._start_daemon(self._running)
 
     def log(self, name: str) -> str:
         """What `dagster`, `dagster-webserver` or `dagster-daemon` has said so far."""
@@ -95,6 +101,9 @@ class Dagster:
         found = self.ask(query)["runsOrError"]["results"]
         return [run | {"tags": {tag["key"]: tag["value"] for tag in run["tags"]}} for run in found]
 
+    def _start_daemon(self, started: ExitStack) -> Process:
+        return self._start(started, "dagster-daemon", "run", "-w", str(self.home / "workspace.yaml"))
+
     def _start_code(self, started: ExitStack) -> Process:
         code = ["dagster", "code-server", "start", "-m", f"{__package__}.hurried_definitions", "-h", HOST]
         return self._start(started, *code, "-p", str(self._code_port), ready=lambda: answers(self._code_port))
@@ -112,6 +121,13 @@ class Dagster:
             return bool(self.assets())
         except OSError:
             return False
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, 20)
 
 
 def _program(name: str) -> tuple[str, ...]:

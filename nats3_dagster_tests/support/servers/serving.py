@@ -3,15 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 
 @contextmanager
-def serving(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`nats3 serve`, and the URL that it prints once it listens."""
+def serving(*options: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`nats3 serve`, and the URL that it prints once it listens. `environment`: added to this process's."""
     command = [sys.executable, "-m", "nats3_dagster.cli", "serve", *(options or ("--port", "0"))]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
     assert process.stderr
     try:
         while (line := process.stderr.readline()).startswith("uvicorn."):
