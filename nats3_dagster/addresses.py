@@ -118,6 +118,10 @@ def store_fault(text: str) -> str | None:
     is_folder = parts and parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
     if (is_folder and not secret_in(text)) or text.rstrip("/") in ("s3:", "s3"):
         return None
+    if parts and parts.scheme in ("gs", "az"):
+        return (
+            "that of a cloud. Leave it out, and write gs:// or az:// before the names of buckets: --bucket gs://BUCKET"
+        )
     return f"neither s3:// nor file:///folder. {_STORE}"
 
 

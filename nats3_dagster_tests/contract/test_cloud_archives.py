@@ -1,18 +1,17 @@
 """Archives in other clouds, from their creation to an erasure, on servers that speak as the clouds do."""
 
 import hashlib
+import re
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from dagster import AssetKey
 from pydantic import SecretStr
 
-from nats3_dagster.archive.keep import erased_search, erasure
+from nats3_dagster.archive.keep import erasure
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
@@ -21,9 +20,9 @@ from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.archive.stored.presence import holder
 from nats3_dagster.catalog import migrate
 from nats3_dagster.defs.project import load
-from nats3_dagster.errors import StoreError
+from nats3_dagster.errors import AccessRefused, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection, SeqRange
-from nats3_dagster.objects import ObjectVersion, Outlet, OutletOptions, create_bucket, get_version, list_versions
+from nats3_dagster.objects import Outlet, OutletOptions, create_bucket, delete_version, get_version, list_versions
 from nats3_dagster.objects.clouds import azure_login, google_login
 from nats3_dagster.tables import tables
 from nats3_dagster.tables.catalogs import opened
@@ -36,6 +35,7 @@ from nats3_dagster_tests.support.small_chunks import check_whole, compact, live,
 from nats3_dagster_tests.support.stored import made
 from nats3_dagster_tests.support.tables import numbers, put, seqs, synced, tabled
 from nats3_dagster_tests.support.tables import rows as made_rows
+from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
 CLOUDS = ["az", "gs"]
@@ -162,29 +162,55 @@ def test_an_erasure_ends_when_no_version_has_the_messages(workspace: Workspace, 
     assert [trace.key for trace in erasure.prove(workspace, archive).traces] == [mine]
 
 
-def test_what_soft_delete_keeps_leaves_an_erasure_open(
-    workspace: Workspace, there: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No server at hand has soft delete. What the cloud lists is added here: the object itself, once it is deleted."""
-    archive = _owned(workspace, there)
-    meta = live(workspace, archive)[0].meta
-    until = datetime(2026, 12, 5, tzinfo=UTC)
-    listing = erased_search.list_versions
+def test_what_soft_delete_keeps_leaves_an_erasure_open(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gcp-storage-emulator has soft delete, for a week in new buckets as Google's."""
+    store, name = workspace.settings.store, "gs://soft"
+    with clouds.careless_gcs() as variables:
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value)
+        create_bucket(store, name)
+        archive = _owned(workspace, name)
+        meta = live(workspace, archive)[0].meta
+        keep_for(7 * 86_400)
+        wanted = {meta.incarnation: (SeqRange(3, 4),)}
+        done = erasure.erase(workspace, archive, wanted, reason="case 18", chosen_by=["sequences"])
+        assert (done.finished, [one.key for one in done.left]) == (0, [meta.key])
+        kept = re.fullmatch(r"soft delete of the bucket keeps it until (\S+)", done.left[0].why)
+        assert kept
+        assert timedelta(days=6.9) < datetime.fromisoformat(kept[1]) - datetime.now(UTC) < timedelta(days=7)
+        assert not workspace.bucket(name).exists(meta.key)
+        (version,) = [one for one in list_versions(store, name, "of/logs") if one.key == meta.key]
+        with pytest.raises(AccessRefused, match="Soft delete of the bucket 'gs://soft' keeps it"):
+            delete_version(store, name, version.key, version.version_id)
+        assert [one.key for one in erasure.prove(workspace, archive).traces] == [meta.key]
 
-    def with_soft_deleted(*asked: Any) -> Iterator[ObjectVersion]:
-        yield from listing(*asked)
-        if not workspace.bucket(there).exists(meta.key):
-            yield ObjectVersion(meta.key, "soft-deleted:1", False, meta.stored_bytes, is_soft_deleted=True)
+        # What goes now is kept no longer: the first chunk alone leaves both erasures open.
+        keep_for(0)
+        wanted = {meta.incarnation: (SeqRange(6, 6),)}
+        done = erasure.erase(workspace, archive, wanted, reason="case 19", chosen_by=["sequences"])
+        assert [one.key for one in done.left] == [meta.key]
 
-    monkeypatch.setattr(erased_search, "list_versions", with_soft_deleted)
-    monkeypatch.setattr(erased_search, "locked_until", lambda *_: until)
-    wanted = {meta.incarnation: (SeqRange(3, 4),)}
-    done = erasure.erase(workspace, archive, wanted, reason="case 18", chosen_by=["sequences"])
-    assert done.finished == 0
-    assert [(one.key, one.why) for one in done.left] == [
-        (meta.key, "soft delete of the bucket keeps it until 2026-12-05T00:00:00+00:00")
-    ]
-    assert not workspace.bucket(there).exists(meta.key)
+
+def test_an_erasure_ends_when_soft_delete_does(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    with clouds.careless_gcs() as variables:
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value)
+        create_bucket(workspace.settings.store, "gs://soft")
+        archive = _owned(workspace, "gs://soft")
+        meta = live(workspace, archive)[0].meta
+        keep_for(3)
+        wanted = {meta.incarnation: (SeqRange(3, 4),)}
+        done = erasure.erase(workspace, archive, wanted, reason="case 18", chosen_by=["sequences"])
+        assert done.finished == 0
+        eventually(lambda: erasure.carry_out(workspace, archive).finished == 1, "the erasure has ended")
+        assert erasure.prove(workspace, archive).traces == ()
+
+
+def keep_for(seconds: int) -> None:
+    """Let the bucket keep what is deleted from now on."""
+    bucket = google_login.client().bucket("soft")
+    bucket.soft_delete_policy.retention_duration_seconds = seconds
+    bucket.patch()
 
 
 def test_a_catalog_is_made_again_from_there(workspace: Workspace, there: str, empty_postgres_url: str) -> None:
