@@ -5,7 +5,10 @@
 It fails where a pattern finds nothing: a library has changed then, and its line is to be looked at again.
 """
 
+import hashlib
+import importlib.util
 import platform
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -26,6 +29,14 @@ _PARTS = (
     # What a browser's debugger asks for, and a film.
     "dagster_webserver/webapp/build/**/*.map",
     "dagster_webserver/webapp/build/*.mp4",
+    # A second way to zstd, for other Pythons than CPython.
+    "zstandard/_cffi.*.so",
+    # Machine learning, whose jars go as well; examples; PySpark once more, for clusters that have no packages.
+    "pyspark/ml",
+    "pyspark/mllib",
+    "pyspark/examples",
+    "pyspark/data",
+    "pyspark/python/lib/*.zip",
     # The client of asyncio; Dagster's launcher uses the other one.
     "kubernetes/aio",
 )
@@ -68,9 +79,15 @@ _JARS = (
     "arpack",
     "lapack-",
     "blas-",
-    # Clusters of Hadoop.
+    # Clusters of Hadoop, and several masters of Spark that elect one by ZooKeeper.
     "spark-yarn_",
+    "curator-",
+    "zookeeper-",
 )
+# Code that is made by a generator, and that nobody reads in a traceback: compiled modules are enough.
+_GENERATED = ("kubernetes/client",)
+# Services of AWS that something here calls: stores, logins, and Glue and DynamoDB as Iceberg catalogs.
+_AWS = {"s3", "sts", "sso", "sso-oidc", "signin", "glue", "dynamodb"}
 # Machines in the names of native libraries inside jars. The rest of such a jar stays as it is.
 _MACHINES = {"x86_64": ("amd64", "x86_64", "linux64"), "aarch64": ("aarch64",)}
 _FOREIGN = ("freebsd", "sunos", "aix", "android", "musl")
@@ -85,11 +102,17 @@ def main(environment: Path) -> None:
     jars = packages / "pyspark" / "jars"
     for name in _JARS:
         _remove(jars, f"{name}*")
+    for service in (packages / "botocore" / "data").iterdir():
+        if service.is_dir() and service.name not in _AWS:
+            shutil.rmtree(service)
     for name in _WITH_NATIVE:
         for jar in jars.glob(f"{name}*"):
             _only_here(jar)
+    for folder in _GENERATED:
+        _only_compiled(packages / folder)
     for library in packages.rglob("*.so*"):
         _strip(library)
+    _link_copies(packages / "pyarrow")
 
 
 def _remove(folder: Path, pattern: str) -> None:
@@ -118,6 +141,26 @@ def _only_here(jar: Path) -> None:
                     target.writestr(entry, source.read(entry))
     shutil.copystat(jar, new)
     new.replace(jar)
+
+
+def _only_compiled(folder: Path) -> None:
+    """Leave of each module what Python would compile again."""
+    for source in list(folder.rglob("*.py")):
+        compiled = Path(importlib.util.cache_from_source(str(source)))
+        py_compile.compile(str(source), cfile=str(source.with_suffix(".pyc")), doraise=True)
+        compiled.unlink(missing_ok=True)
+        source.unlink()
+
+
+def _link_copies(folder: Path) -> None:
+    """Make copies of a library in one folder links: a wheel has no links, and Arrow gives a library three names."""
+    kept: dict[tuple[str, str], Path] = {}
+    for library in sorted(folder.glob("*.so*")):
+        key = (library.name.partition(".so")[0], hashlib.sha256(library.read_bytes()).hexdigest())
+        first = kept.setdefault(key, library)
+        if first is not library:
+            library.unlink()
+            library.symlink_to(first.name)
 
 
 def _is_here(name: str) -> bool:

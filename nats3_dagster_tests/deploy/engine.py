@@ -57,6 +57,11 @@ class Engine:
         stat = {words[0]: int(words[1]) for words in lines if len(words) == 2}
         return (stat["total_rss"] if "total_rss" in stat else stat["anon"]) >> 20
 
+    def memory_limit(self, container: str) -> int:
+        """What the kernel lets its processes have, in bytes."""
+        script = "cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes"
+        return int(self("exec", container, "sh", "-c", script))
+
     @cached_property
     def can_pull(self) -> bool:
         """True if a registry answers."""

@@ -21,6 +21,13 @@ def compose() -> dict[str, Any]:
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 
 
+def first_commands() -> list[list[str]]:
+    """The two commands of README.md that make the secrets and start the containers: the words of each."""
+    block = re.search(r"```bash\n(deploy/secrets\.sh.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert block, "README.md has no block that begins with deploy/secrets.sh"
+    return [shlex.split(line, comments=True) for line in block[1].splitlines()]
+
+
 def services() -> dict[str, dict[str, Any]]:
     """The services of compose.yaml that are ours."""
     return {name: service for name, service in compose()["services"].items() if name not in _SERVERS}

@@ -1,4 +1,4 @@
-"""The stack of compose.yaml as docs/deploy.md starts it: a copy of deploy/ with ports and image names of the test's."""
+"""The stack of compose.yaml as README.md starts it, in a clone with ports and names of the test's."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 from nats3_dagster.dev.process import HOST, free_port
 from nats3_dagster_tests.deploy.engine import Engine, ask
-from nats3_dagster_tests.deploy.files import DEPLOY
+from nats3_dagster_tests.deploy.files import ROOT, first_commands
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
@@ -24,44 +24,50 @@ _PORTS = ("4222", "3000", "8080")
 LASTING = ("nats", "postgres", "s3", "code", "webserver", "daemon", "api")
 
 
+def clone(folder: Path) -> Path:
+    """A clone of the checkout as it would be committed now, without what no image is made of."""
+    for name in ask(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT).splitlines():
+        if (ROOT / name).is_file() and not name.startswith(("docs/", "nats3_dagster_tests/")):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
 class Stack:
-    """`images`: for each image of compose.yaml the one to start. `folder` becomes the copy of deploy/."""
+    """The containers that the two commands of README.md start in a clone.
+
+    Only names and ports are others, so that no stack of this machine's is touched: `images` has for each image of
+    compose.yaml the one to start or to build."""
 
     def __init__(self, engine: Engine, folder: Path, images: Mapping[str, str]) -> None:
         self.engine, self.folder = engine, folder
         self.ports = {port: free_port() for port in _PORTS}
-        self.project = f"nats3-test-{os.getpid()}"
-        folder.mkdir(parents=True)
-        for name in ("workspace.yaml", "nats.conf", "secrets.sh"):
-            shutil.copy(DEPLOY / name, folder)
-        self._text = (DEPLOY / "compose.yaml").read_text()
+        self.project = f"nats3-test-{os.getpid()}-{folder.name}"
+        file = folder / "deploy" / "compose.yaml"
+        text = file.read_text()
         for port, free in self.ports.items():
-            self._text = self._text.replace(f'"{HOST}:{port}:', f'"{HOST}:{free}:')
-        # The images are there: nothing is built by Compose.
-        self._text = re.sub(r"^  build: .*\n", "", self._text, flags=re.MULTILINE)
-        self.use(images)
-        self.token = ask([str(folder / "secrets.sh")]).split()[-1]
-
-    def use(self, images: Mapping[str, str]) -> None:
-        """Start these images from now on."""
-        text = self._text
+            text = text.replace(f'"{HOST}:{port}:', f'"{HOST}:{free}:')
         for image, other in images.items():
             text = re.sub(rf"image: {re.escape(image)}$", f"image: {other}", text, flags=re.MULTILINE)
-        (self.folder / "compose.yaml").write_text(text)
+        file.write_text(text)
+        make_secrets, self._up = first_commands()
+        assert self._up[:4] == ["docker", "compose", "-f", "deploy/compose.yaml"]
+        self.token = ask(make_secrets, cwd=folder).split()[-1]
 
     @property
     def secrets(self) -> dict[str, str]:
         """All that must stay secret, by name."""
-        files = {file.name: file.read_text() for file in (self.folder / "secrets").iterdir()}
+        files = {file.name: file.read_text() for file in (self.folder / "deploy" / "secrets").iterdir()}
         return files | {"token": self.token}
 
-    def compose(self, *words: str, status: int | None = 0) -> str:
-        command = [*_COMPOSE, "-p", self.project, "-f", f"{self.folder.name}/compose.yaml", *words]
-        return ask(command, status, 600, cwd=self.folder.parent)
+    def compose(self, *words: str, timeout_s: float = 600) -> str:
+        """`docker compose -f deploy/compose.yaml` with these words, in the clone, by what this machine has."""
+        return ask([*_COMPOSE, "-p", self.project, "-f", self._up[3], *words], 0, timeout_s, cwd=self.folder)
 
-    def up(self) -> None:
-        """Start what does not run, and wait until all of it is healthy."""
-        self.compose("up", "-d")
+    def up(self, *words: str) -> None:
+        """The second command of README.md, or another `up`, and wait until all of it is healthy. The first time it
+        builds the image."""
+        self.compose(*(words or self._up[4:]), timeout_s=3000)
         for name in LASTING:
             self.await_health(name)
 
@@ -71,13 +77,27 @@ class Stack:
     def down(self, *words: str) -> None:
         self.compose("down", *words)
 
+    def end(self) -> None:
+        """Show the ends of all logs, and remove containers and volumes."""
+        for name in (*LASTING, "migrate"):
+            if self.has_container(name):
+                print(f"== {name}\n{self.logs(name)[-4000:]}")
+        self.down("-v")
+
     def container(self, service: str) -> str:
         """The newest container of a service."""
-        labels = {"project": self.project, "service": service}
-        filters = [w for key, value in labels.items() for w in ("--filter", f"label=com.docker.compose.{key}={value}")]
-        found = self.engine("ps", "-a", *filters, "--format", "{{.Names}}").split()
+        found = self._containers(service)
         assert found, f"there is no container of {service}"
         return found[0]
+
+    def has_container(self, service: str) -> bool:
+        """True if the service has a container, whether it runs or not."""
+        return bool(self._containers(service))
+
+    def _containers(self, service: str) -> list[str]:
+        labels = {"project": self.project, "service": service}
+        filters = [w for key, value in labels.items() for w in ("--filter", f"label=com.docker.compose.{key}={value}")]
+        return self.engine("ps", "-a", *filters, "--format", "{{.Names}}").split()
 
     def exec(self, service: str, *words: str, status: int | None = 0) -> str:
         return self.engine("exec", self.container(service), *words, status=status)
@@ -93,9 +113,12 @@ class Stack:
     def logs(self, service: str) -> str:
         return self.engine.logs(self.container(service))
 
+    @property
+    def nats_url(self) -> str:
+        return f"nats://{HOST}:{self.ports['4222']}"
+
     def wire(self) -> Wire:
-        password = (self.folder / "secrets" / "nats_password").read_text()
-        return Wire(f"nats://{HOST}:{self.ports['4222']}", **{"user": "nats3", "pass": password})
+        return Wire(self.nats_url, **{"user": "nats3", "pass": self.secrets["nats_password"]})
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
         """What the HTTP API answers."""

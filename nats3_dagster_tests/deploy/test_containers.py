@@ -2,21 +2,19 @@
 on with the stack that the one before has left."""
 
 import json
-import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nats3_dagster.dev.history import Past, restore_stream
-from nats3_dagster.dev.process import HOST
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster_tests.deploy import stand_ins
-from nats3_dagster_tests.deploy.engine import NAME, Engine, ask
-from nats3_dagster_tests.deploy.files import ROOT
-from nats3_dagster_tests.deploy.stack import LASTING, Stack
+from nats3_dagster_tests.deploy.engine import NAME, Engine
+from nats3_dagster_tests.deploy.files import services
+from nats3_dagster_tests.deploy.stack import LASTING, Stack, clone
 from nats3_dagster_tests.support.dagster import backfills
 from nats3_dagster_tests.support.waiting import eventually
 
@@ -29,7 +27,7 @@ pytestmark = [
 _BEGAN_NS = time.time_ns()
 IMAGE = "localhost/nats3-test"
 # Of /opt/nats3, which is all that is not Debian's: the size of the base depends on who made it.
-LARGEST_MB = 1100
+LARGEST_MB = 1030
 _LAUNCH = """mutation ($how: ExecutionParams!) { launchRun(executionParams: $how) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
   ... on RunConfigValidationInvalid { errors { message } } } }"""
@@ -46,56 +44,52 @@ def engine() -> Engine:
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone as docs/deploy.md has it before the build: with the secrets of deploy/secrets.sh."""
-    folder = tmp_path_factory.mktemp("clone") / "nats3"
-    for name in ask(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT).splitlines():
-        if (ROOT / name).is_file() and not name.startswith(("docs/", "nats3_dagster_tests/")):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-    ask([str(folder / "deploy" / "secrets.sh")])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def image(engine: Engine, context: Path) -> str:
-    engine.build(IMAGE, context / "deploy" / "Dockerfile", context)
-    return IMAGE
-
-
-@pytest.fixture(scope="module")
-def stack(engine: Engine, image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("compose")
-    servers, said = stand_ins.images(engine, folder / "images")
+def servers(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The image to start for each server's image of compose.yaml."""
+    found, said = stand_ins.images(engine, tmp_path_factory.mktemp("servers"))
     print(f"\nServers: {said}")
-    made = Stack(engine, folder / "deploy", {"nats3": image, **servers})
+    return found
+
+
+@pytest.fixture(scope="module")
+def stack(engine: Engine, servers: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = clone(tmp_path_factory.mktemp("clone") / "nats3")
+    made = Stack(engine, folder, {"nats3": IMAGE, **servers})
     yield made
-    for name in (*LASTING, "migrate"):
-        print(f"== {name}\n{made.logs(name)[-4000:]}")
-    made.down("-v")
+    made.end()
 
 
 @pytest.mark.timeout(3600)  # all packages are fetched
-def test_the_image_has_what_its_processes_need_and_no_more(engine: Engine, image: str) -> None:
-    found = engine.inspect(image)
-    own = int(engine("run", "--rm", image, "du", "-sm", "/opt/nats3").split()[0])
-    print(f"\nThe image has {found['Size'] // 1_000_000} MB, of which {own} MiB are under /opt/nats3")
-    assert own < LARGEST_MB
-    assert found["Config"]["User"] == "10001"
-    assert engine("run", "--rm", image, "nats3", "--version").startswith("nats3 ")
-    engine("run", "--rm", image, "python", "-c", _CLASSES)
-    engine(
-        "run", "--rm", image, "python", "-c", "import dagster_k8s, dagster_aws.s3, kubernetes, pyiceberg.catalog.sql"
-    )
-
-
-def test_the_stack_starts_and_doctor_finds_nothing(stack: Stack) -> None:
+def test_the_two_commands_of_the_readme_start_all_of_it(stack: Stack) -> None:
     began = time.monotonic()
     stack.up()
-    print(f"\nHealthy after {time.monotonic() - began:.0f} s")
+    print(f"\nBuilt and healthy after {time.monotonic() - began:.0f} s")
     said = stack.exec("api", "nats3", "doctor", "-o", "json")
     assert [finding for finding in json.loads(said) if finding["status"] == "fail"] == []
     assert "schema" in stack.logs("migrate")
+
+
+def test_the_image_has_what_its_processes_need_and_no_more(engine: Engine, stack: Stack) -> None:
+    found = engine.inspect(IMAGE)
+    own = int(engine("run", "--rm", IMAGE, "du", "-sm", "/opt/nats3").split()[0])
+    print(f"\nThe image has {found['Size'] // 1_000_000} MB, of which {own} MiB are under /opt/nats3")
+    assert own < LARGEST_MB
+    assert found["Config"]["User"] == "10001"
+    assert engine("run", "--rm", IMAGE, "nats3", "--version").startswith("nats3 ")
+    engine("run", "--rm", IMAGE, "python", "-c", _CLASSES)
+    engine(
+        "run", "--rm", IMAGE, "python", "-c", "import dagster_k8s, dagster_aws.s3, kubernetes, pyiceberg.catalog.sql"
+    )
+
+
+def test_each_container_has_the_memory_of_its_service(engine: Engine, stack: Stack) -> None:
+    for name, service in services().items():
+        wanted = service["deploy"]["resources"]
+        reserved, limit = (_bytes(wanted[key]["memory"]) for key in ("reservations", "limits"))
+        given = engine.inspect(stack.container(name))["HostConfig"]
+        assert (given["MemoryReservation"], given["Memory"]) == (reserved, limit), name
+        if name in LASTING:
+            assert engine.memory_limit(stack.container(name)) == limit, name
 
 
 def test_the_daemon_captures_a_stream(stack: Stack) -> None:
@@ -115,8 +109,7 @@ def test_the_daemon_captures_a_stream(stack: Stack) -> None:
 
 
 def test_replays_by_the_api_and_by_the_ui(stack: Stack) -> None:
-    body = {"bucket": "archive", "read_stream": "EV", "read_subject": "ev.>", "write_subject": "back.>"}
-    replay = stack.api("POST", "/load/job", body)["id"]
+    replay = _replay(stack, "back.>")
     # Meanwhile by the button "Launch run".
     window = {"archive": "events", "read_subject": "ev.>", "write_subject": "ui.>"}
     config = {"ops": {"replay_window": {"config": window}}}
@@ -144,6 +137,16 @@ def test_a_backfill_of_the_ui(stack: Stack) -> None:
     assert stack.archived() == 5000
 
 
+def _bytes(size: str) -> int:
+    return int(size[:-1]) << {"M": 20, "G": 30}[size[-1]]
+
+
+def _replay(stack: Stack, subjects: str, **options: Any) -> str:
+    """Have the API start a replay of the whole archive; its id."""
+    body = {"bucket": "archive", "read_stream": "EV", "read_subject": "ev.>", "write_subject": subjects}
+    return stack.api("POST", "/load/job", body | options)["id"]
+
+
 def _hours() -> list[str]:
     """Two hours that have ended."""
     start = hour_start(hour_of(_BEGAN_NS))
@@ -154,9 +157,8 @@ def _past(stack: Stack) -> None:
     """A stream with 2,000 messages in each of them."""
     starts = [hour_start(hour) for hour in _hours()]
     past = [Past(n + 1, starts[n // 2000] + n % 2000, f"ev.{n % 7}", b"", b"%d" % n) for n in range(4000)]
-    address = f"nats://{HOST}:{stack.ports['4222']}"
     password = stack.secrets["nats_password"]
-    restore_stream(NatsOptions(servers=(address,), user="nats3", password=password), "EV", ["ev.>"], past)
+    restore_stream(NatsOptions(servers=(stack.nats_url,), user="nats3", password=password), "EV", ["ev.>"], past)
 
 
 def _load(stack: Stack, job: str) -> str:

@@ -22,7 +22,7 @@ from nats3_dagster_tests.deploy import files
 from nats3_dagster_tests.deploy.files import DEPLOY, KUBERNETES, PROGRAMS, ROOT
 
 # What others read: Dagster, Spark, Python's tools.
-_NOT_OURS = re.compile(r"(DAGSTER|SPARK|PYSPARK|PIP)_\w+|PATH")
+_NOT_OURS = re.compile(r"(DAGSTER|SPARK|PYSPARK|PIP)_\w+|PATH|JAVA_HOME")
 
 
 def _program(name: str) -> str:
