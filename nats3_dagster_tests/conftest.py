@@ -439,6 +439,13 @@ def gs(_fake_gcs: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> StoreOptio
 
 
 @pytest.fixture(scope="session")
+def versitygw(server_folder: Path) -> Iterator[StoreOptions]:
+    """StoreOptions for the session's versitygw: another S3 endpoint than the embedded one."""
+    with clouds.versitygw(server_folder / "versitygw") as options:
+        yield options
+
+
+@pytest.fixture(scope="session")
 def s3_client(s3_server: S3Server) -> Iterator[Any]:
     """A plain boto3 client: the view of somebody who does not use our code."""
     client = boto3.client(

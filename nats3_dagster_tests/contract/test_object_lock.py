@@ -1,55 +1,32 @@
 """Object Lock and versions on a real store that has them: versitygw, which `make object-lock-store` builds with Go."""
 
 import hashlib
-import os
-import shutil
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
 from nats3_dagster.archive.health.store_health import check
-from nats3_dagster.dev.process import answers, free_port
 from nats3_dagster.errors import AccessRefused
 from nats3_dagster.objects import Bucket, StoreOptions, delete_version, delete_versions, get_version, list_versions
 from nats3_dagster.objects import versions as versions_module
 from nats3_dagster.settings import Settings
-from nats3_dagster_tests.support.waiting import eventually
 
-USER, SECRET = "me", "sixteen-letters!"
 LOCKED, VERSIONED = "locked", "versioned"
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreOptions]:
+def gateway(versitygw: StoreOptions) -> StoreOptions:
     """The gateway, with a bucket that locks objects for a day and one that keeps versions."""
-    program = shutil.which("versitygw", path=f"{Path('.nats3/bin').absolute()}{os.pathsep}{os.environ['PATH']}")
-    if not program:
-        pytest.skip("needs versitygw: make object-lock-store")
-    objects, old, metadata = (tmp_path_factory.mktemp(name) for name in ("objects", "versions", "metadata"))
-    port = free_port()
-    command = [program, "--port", f"127.0.0.1:{port}", "--quiet", "posix", "--sidecar", metadata]
-    login = {"ROOT_ACCESS_KEY_ID": USER, "ROOT_SECRET_ACCESS_KEY": SECRET}
-    with subprocess.Popen(
-        [*command, "--versioning-dir", old, objects], env={**os.environ, **login}, stdout=subprocess.DEVNULL
-    ) as server:
-        try:
-            eventually(lambda: answers(port), "versitygw answers")
-            options = StoreOptions(endpoint=f"http://127.0.0.1:{port}", access_key_id=USER, secret_access_key=SECRET)
-            client = _client(options)
-            client.create_bucket(Bucket=LOCKED, ObjectLockEnabledForBucket=True)
-            retention = {"DefaultRetention": {"Mode": "COMPLIANCE", "Days": 1}}
-            client.put_object_lock_configuration(
-                Bucket=LOCKED, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": retention}
-            )
-            client.create_bucket(Bucket=VERSIONED)
-            client.put_bucket_versioning(Bucket=VERSIONED, VersioningConfiguration={"Status": "Enabled"})
-            yield options
-        finally:
-            server.terminate()
+    client = _client(versitygw)
+    client.create_bucket(Bucket=LOCKED, ObjectLockEnabledForBucket=True)
+    retention = {"DefaultRetention": {"Mode": "COMPLIANCE", "Days": 1}}
+    client.put_object_lock_configuration(
+        Bucket=LOCKED, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": retention}
+    )
+    client.create_bucket(Bucket=VERSIONED)
+    client.put_bucket_versioning(Bucket=VERSIONED, VersioningConfiguration={"Status": "Enabled"})
+    return versitygw
 
 
 def _client(options: StoreOptions) -> Any:
@@ -110,8 +87,8 @@ def test_versions_are_listed_and_deleted(gateway: StoreOptions, monkeypatch: pyt
 
 def test_doctor_on_such_buckets(gateway: StoreOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", gateway.endpoint or "")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", USER)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", gateway.access_key_id or "")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", gateway.secret_access_key or "")
     monkeypatch.setenv("NATS3_STORE_URL", "s3://")
     found = list(check(Settings.load(), [LOCKED, VERSIONED]))
     assert {one.status for one in found} == {"ok"}, found

@@ -38,7 +38,7 @@ def sha256(data: bytes | memoryview) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-@pytest.fixture(params=["s3", "file_store", "az", "gs"])
+@pytest.fixture(params=["s3", "versitygw", "file_store", "az", "gs"])
 def options(request: pytest.FixtureRequest) -> StoreOptions:
     return request.getfixturevalue(request.param)
 

@@ -1,4 +1,5 @@
-"""Real servers that speak as the clouds do: Azurite, and fake-gcs-server. `make cloud-stores` installs them."""
+"""Real servers that speak as the clouds do: Azurite and fake-gcs-server, which `make cloud-stores` installs, and the S3
+gateway of `make object-lock-store`."""
 
 import base64
 import os
@@ -12,17 +13,18 @@ from pathlib import Path
 import pytest
 
 from nats3_dagster.dev.process import answers, free_port
+from nats3_dagster.objects import StoreOptions
 from nats3_dagster_tests.support.waiting import eventually
 
-FOLDER = Path(__file__).parents[3] / ".nats3/clouds"
+FOLDER, BIN = (Path(__file__).parents[3] / ".nats3" / name for name in ("clouds", "bin"))
 ACCOUNT, KEY = "archiver", base64.b64encode(b"a key of thirty-two characters!!").decode()
 
 
-def _program(name: str, path: Path) -> str:
+def _program(name: str, path: Path, target: str = "cloud-stores") -> str:
     """The server's path. Without one the test is skipped by its name."""
     found = shutil.which(name, path=f"{path}{os.pathsep}{os.environ['PATH']}")
     if not found:
-        pytest.skip(f"needs {name}: make cloud-stores")
+        pytest.skip(f"needs {name}: make {target}")
     return found
 
 
@@ -49,6 +51,20 @@ def fake_gcs(folder: Path) -> Iterator[dict[str, str]]:
     command += ["-external-url", url, "-public-host", f"127.0.0.1:{port}", "-filesystem-root", str(folder)]
     with _running(command, port, {**os.environ}):
         yield {"STORAGE_EMULATOR_HOST": url}
+
+
+@contextmanager
+def versitygw(folder: Path) -> Iterator[StoreOptions]:
+    """versitygw, an S3 gateway with versions and Object Lock before a folder."""
+    program, port = _program("versitygw", BIN, "object-lock-store"), free_port()
+    objects, old, metadata = (folder / name for name in ("objects", "versions", "metadata"))
+    for made in (objects, old, metadata):
+        made.mkdir(parents=True)
+    user, secret = "me", "sixteen-letters!"
+    command = [program, "--port", f"127.0.0.1:{port}", "--quiet", "posix", "--sidecar", str(metadata)]
+    environment = {**os.environ, "ROOT_ACCESS_KEY_ID": user, "ROOT_SECRET_ACCESS_KEY": secret}
+    with _running([*command, "--versioning-dir", str(old), str(objects)], port, environment):
+        yield StoreOptions(endpoint=f"http://127.0.0.1:{port}", access_key_id=user, secret_access_key=secret)
 
 
 @contextmanager
