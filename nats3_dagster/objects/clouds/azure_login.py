@@ -4,6 +4,7 @@ workload identity, managed identity, the login of the az command. The SDK renews
 Invariant: what the SDK found never leaves the process. Spark's workers find their own. No key shows in an error.
 """
 
+import logging
 import os
 from functools import cache
 from typing import Any, Final
@@ -33,6 +34,10 @@ _IDENTITY: Final = (
 # An object is one request each way, however large it is: chunks have 256 MiB and some.
 _ONE_REQUEST: Final = 1 << 30
 _CONNECTIONS: Final = 64
+
+
+# A page of each way that led to no identity, in the middle of a command: the error that follows says it in one line.
+logging.getLogger("azure.identity").setLevel(logging.ERROR)
 
 
 def service() -> Any:

@@ -8,8 +8,11 @@ import os
 from functools import cache
 from typing import Any, Final
 
+from google.auth.exceptions import GoogleAuthError
 from google.cloud import storage  # pyright: ignore[reportMissingTypeStubs]
 from requests.adapters import HTTPAdapter
+
+from nats3_dagster.errors import OperatorError
 
 # What the SDK reads to find the project and the login.
 _VARIABLES: Final = (
@@ -24,13 +27,22 @@ _CONNECTIONS: Final = 64
 
 
 def client() -> Any:
-    """The client of the environment as it is now. Raises what the SDK raises where it finds no login."""
+    """The client of the environment as it is now. Raises what the SDK raises where it finds no login; OperatorError for
+    one that it cannot use."""
     return _client(tuple(os.environ.get(name) for name in _VARIABLES))
 
 
 @cache
 def _client(_environment: tuple[str | None, ...]) -> Any:
-    made: Any = storage.Client(project=os.environ.get("GOOGLE_CLOUD_PROJECT"))
+    try:
+        made: Any = storage.Client(project=os.environ.get("GOOGLE_CLOUD_PROJECT"))
+    except GoogleAuthError:
+        raise
+    except ValueError:  # a key that is none, or a login of another cloud that Google runs
+        raise OperatorError(
+            "Google's SDK cannot use the login that it finds",
+            "Correct the file of GOOGLE_APPLICATION_CREDENTIALS; for another domain set GOOGLE_CLOUD_UNIVERSE_DOMAIN",
+        ) from None
     for scheme in ("https://", "http://"):
         made._http.mount(scheme, HTTPAdapter(pool_connections=_CONNECTIONS, pool_maxsize=_CONNECTIONS))
     return made

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trustme
 
 from nats3_dagster.dev.process import answers, free_port
 from nats3_dagster.objects import StoreOptions
@@ -29,12 +30,21 @@ def _program(name: str, path: Path, target: str = "cloud-stores") -> str:
 
 
 @contextmanager
-def azurite(folder: Path) -> Iterator[dict[str, str]]:
-    """Azurite, and the variables that lead to it."""
+def azurite(folder: Path, certificate: trustme.LeafCert | None = None) -> Iterator[dict[str, str]]:
+    """Azurite, and the variables that lead to it. With a certificate it speaks TLS and takes tokens, and the variables
+    have no key."""
     program, port = _program("azurite-blob", FOLDER / "node_modules/.bin"), free_port()
     command = [program, "--blobPort", str(port), "--location", folder, "--silent", "--skipApiVersionCheck"]
     environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}
+    if certificate:
+        certificate.private_key_pem.write_to_path(folder / "key.pem")
+        certificate.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+        command += ["--oauth", "basic", "--cert", folder / "cert.pem", "--key", folder / "key.pem"]
     with _running([*command, "--disableTelemetry"], port, environment):
+        if certificate:
+            endpoint = f"https://127.0.0.1:{port}/{ACCOUNT}"
+            yield {"AZURE_STORAGE_ACCOUNT": ACCOUNT, "AZURE_STORAGE_SERVICE_ENDPOINT": endpoint}
+            return
         url = f"http://127.0.0.1:{port}/{ACCOUNT}"
         yield {
             "AZURE_STORAGE_CONNECTION_STRING": f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};"
