@@ -3,6 +3,8 @@
 Azurite takes tokens by TLS alone. Nothing here that stands for Google's store looks at a login."""
 
 import json
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -103,12 +105,20 @@ def test_a_managed_identity_of_azure_is_asked_again_before_it_ends(
         assert len(tokens.asked) > before
 
 
+_IDENTITY = """
+from nats3_dagster.objects import StoreOptions, identity
+print(identity(StoreOptions(cloud="gs")))
+"""
+
+
 def test_the_logins_that_google_has(tokens: Tokens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = StoreOptions(cloud="gs")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("GCE_METADATA_HOST", tokens.place)
-    monkeypatch.setenv("GCE_METADATA_IP", tokens.place)
-    assert identity(store) == "the service account of this machine or pod"
+    for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):  # the SDK reads them when it is imported
+        monkeypatch.setenv(name, tokens.place)
+    command = [sys.executable, "-c", _IDENTITY]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    assert said == "the service account of this machine or pod"
     assert {name.lower(): value for name, value in tokens.asked[0].items()}["metadata-flavor"] == "Google"
     key = rsa.generate_private_key(65537, 2048).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
