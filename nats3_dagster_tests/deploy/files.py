@@ -28,6 +28,21 @@ def first_commands() -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in block[1].splitlines()]
 
 
+def documented_commands(service: str) -> list[list[str]]:
+    """The commands that docs/deploy.md has for a container of the stack, in order: the words of each."""
+    lines = (ROOT / "docs" / "deploy.md").read_text().splitlines()
+    start = f"docker compose -f deploy/compose.yaml exec {service} "
+    return [shlex.split(line.removeprefix(start), comments=True) for line in lines if line.startswith(start)]
+
+
+def upgrade_command() -> list[str]:
+    """The words after `docker compose -f deploy/compose.yaml` that start a new release, as docs/deploy.md has them."""
+    text = (ROOT / "docs" / "deploy.md").read_text()
+    found = re.search(r"\*\*A new release\*\*: `docker compose -f deploy/compose.yaml (.*?)`", text)
+    assert found, "docs/deploy.md has no command for a new release"
+    return found[1].split()
+
+
 def services() -> dict[str, dict[str, Any]]:
     """The services of compose.yaml that are ours."""
     return {name: service for name, service in compose()["services"].items() if name not in _SERVERS}

@@ -4,17 +4,20 @@ on with the stack that the one before has left."""
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nats3_dagster.catalog import schema
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster_tests.deploy import stand_ins
+from nats3_dagster_tests.deploy import earlier_stack, reading, stand_ins
 from nats3_dagster_tests.deploy.engine import NAME, Engine
-from nats3_dagster_tests.deploy.files import services
+from nats3_dagster_tests.deploy.files import documented_commands, services, upgrade_command
 from nats3_dagster_tests.deploy.stack import LASTING, Stack, clone
+from nats3_dagster_tests.support import earlier
 from nats3_dagster_tests.support.dagster import backfills
 from nats3_dagster_tests.support.waiting import eventually
 
@@ -26,12 +29,16 @@ pytestmark = [
 
 _BEGAN_NS = time.time_ns()
 IMAGE = "localhost/nats3-test"
+# Messages of each past hour: the server syncs every one, and a restore may not take it seconds. And of all at first.
+EACH, ALL = 500, 2000
 # Of /opt/nats3, which is all that is not Debian's: the size of the base depends on who made it.
 LARGEST_MB = 1030
 _LAUNCH = """mutation ($how: ExecutionParams!) { launchRun(executionParams: $how) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
   ... on RunConfigValidationInvalid { errors { message } } } }"""
 _RUN = "query ($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
+_COUNTED = """SELECT count(*) AS messages, count(DISTINCT seq) AS different, min(n) AS first, max(n) AS last
+  FROM (SELECT seq, as_text(data)::BIGINT AS n FROM events)"""
 _CLASSES = """
 from nats3_dagster.pipeline import classes, java
 assert classes.options(java.find_java()), "the archive of Spark's classes does not fit this Java and these jars"
@@ -97,15 +104,15 @@ def test_the_daemon_captures_a_stream(stack: Stack) -> None:
         wire.create_stream("BACK", "back.>")
         wire.create_stream("UI", "ui.>")
         _past(stack)
-        wire.publish([("ev.a", b"", b"%d" % n) for n in range(4000, 5000)])
+        wire.publish([("ev.a", b"", b"%d" % n) for n in range(2 * EACH, ALL)])
     rest = {name: stack.engine.memory_mb(stack.container(name)) for name in LASTING}
     stack.api("POST", "/store/job", {"name": "events", "stream": "EV", "bucket": "archive", "max_age_s": 1})
     began, most = time.monotonic(), dict(rest)
-    while stack.archived() < 5000:
+    while stack.archived() < ALL:
         assert time.monotonic() - began < 300, "the daemon captures the stream"
         most = {name: max(most[name], stack.engine.memory_mb(stack.container(name))) for name in LASTING}
     print(f"\nCaptured after {time.monotonic() - began:.0f} s; MB at rest {rest}, in a run {most}")
-    assert stack.archived() == 5000
+    assert stack.archived() == ALL
 
 
 def test_replays_by_the_api_and_by_the_ui(stack: Stack) -> None:
@@ -125,7 +132,7 @@ def test_replays_by_the_api_and_by_the_ui(stack: Stack) -> None:
     assert _load(stack, replay) == "Success"
     with stack.wire() as wire:
         for stream in ("BACK", "UI"):
-            assert [int(message.data) for message in wire.messages(stream)] == list(range(5000)), stream
+            assert [int(message.data) for message in wire.messages(stream)] == list(range(ALL)), stream
 
 
 def test_a_backfill_of_the_ui(stack: Stack) -> None:
@@ -134,11 +141,75 @@ def test_a_backfill_of_the_ui(stack: Stack) -> None:
     done = ("COMPLETED_SUCCESS", "COMPLETED", "COMPLETED_FAILED", "FAILED", "CANCELED")
     eventually(lambda: backfills.status(stack, backfill) in done, "the backfill ends", 240)
     assert backfills.status(stack, backfill) == "COMPLETED_SUCCESS"
-    assert stack.archived() == 5000
+    assert stack.archived() == ALL
+
+
+def test_commands_of_the_page_read_the_archive(stack: Stack) -> None:
+    lines = documented_commands("code")
+    assert {word for words in lines for word in words} >= {"query", "export", "table", "chunk", "python"}
+    for words in lines:
+        stack.exec("code", *words)
+    assert _counted(stack) == [ALL, ALL, 0, ALL - 1]
+    hours = json.loads(stack.exec("code", "nats3", "export", "hours", "events", "lines", "-o", "json"))
+    assert {hour["hour"] for hour in hours if hour["state"] == "done"} >= set(_hours())
+    # The open hour, with the rest, may have ended meanwhile.
+    assert _read(stack, reading.EXPORTED)[: 2 * EACH] == list(range(2 * EACH))
+    for program in (reading.ICEBERG, reading.SPARK):
+        assert _read(stack, program) == list(range(ALL))
+
+
+@pytest.mark.parametrize("service", LASTING)
+def test_a_killed_container_comes_back_and_captures_go_on(stack: Stack, service: str) -> None:
+    _publish(stack, 500)
+    stack.kill(service)
+    sent = _publish(stack, 500)
+    print(f"\n{service} was killed: all is archived {stack.await_archived(sent):.0f} s after it was healthy")
+
+
+def test_an_installation_of_an_earlier_release_is_upgraded(
+    engine: Engine, servers: dict[str, str], tmp_path: Path
+) -> None:
+    stack = Stack(engine, clone(tmp_path / "earlier"), {"nats3": IMAGE, **servers})
+    try:
+        earlier_stack.load(stack, IMAGE, tmp_path / "volumes")
+        version = ("-At", "-c", "select version_num from nats3.alembic_version")
+        assert earlier_stack.psql(stack, *version) < schema.VERSION
+        stack.up(*upgrade_command())
+        assert earlier_stack.psql(stack, *version) == schema.VERSION
+        kept = [message.data for message in earlier.past(0) if message.seq not in earlier.ERASED]
+        kept += [data for _, _, data in earlier.late(0, earlier.CAPTURED_LATE + earlier.WAITING)]
+        stack.await_archived(len(kept))
+        for command in (("doctor",), ("chunk", "verify", "events")):
+            stack.exec("code", "nats3", *command)
+        load = ("load", "create", "--archive", "events", "--read-subject", "ev.>", "--write-subject", "all.>")
+        stack.exec("code", "nats3", *load, "--create-stream", "ALL")
+        with stack.wire() as wire:
+            assert [message.data for message in wire.messages("ALL")] == kept
+    finally:
+        stack.end()
 
 
 def _bytes(size: str) -> int:
     return int(size[:-1]) << {"M": 20, "G": 30}[size[-1]]
+
+
+def _counted(stack: Stack) -> list[int]:
+    """Messages of the archive, different sequences, the smallest and the largest number in a payload."""
+    (row,) = json.loads(stack.exec("code", "nats3", "query", _COUNTED, "-o", "json"))
+    return [int(value) for value in row.values()]
+
+
+def _read(stack: Stack, program: str) -> list[int]:
+    """The numbers that a program has read in the stack, sorted."""
+    return sorted(json.loads(stack.exec("code", "python", "-c", program).splitlines()[-1]))
+
+
+def _publish(stack: Stack, count: int) -> int:
+    """Publish messages with the next numbers; how many the stream has then."""
+    with stack.wire() as wire:
+        last = wire.state("EV")["last_seq"]
+        wire.publish([("ev.more", b"", b"%d" % n) for n in range(last, last + count)])
+    return last + count
 
 
 def _replay(stack: Stack, subjects: str, **options: Any) -> str:
@@ -154,9 +225,9 @@ def _hours() -> list[str]:
 
 
 def _past(stack: Stack) -> None:
-    """A stream with 2,000 messages in each of them."""
+    """A stream with messages in each of them."""
     starts = [hour_start(hour) for hour in _hours()]
-    past = [Past(n + 1, starts[n // 2000] + n % 2000, f"ev.{n % 7}", b"", b"%d" % n) for n in range(4000)]
+    past = [Past(n + 1, starts[n // EACH] + n % EACH, f"ev.{n % 7}", b"", b"%d" % n) for n in range(2 * EACH)]
     password = stack.secrets["nats_password"]
     restore_stream(NatsOptions(servers=(stack.nats_url,), user="nats3", password=password), "EV", ["ev.>"], past)
 
