@@ -14,6 +14,7 @@ from nats3_dagster.exports.decoding.json_text import json_decode
 from nats3_dagster.exports.decoding.message import Message, Undecodable
 from nats3_dagster.exports.decoding.writable import MAX_DEPTH
 from nats3_dagster.exports.formats.json_scan import LONG, brackets, scan
+from nats3_dagster.model.numbers import Int64s
 
 _WHITE = " \t\r\n"
 # What Arrow would take for more, or for less, than it is: line ends in strings, and constants that JSON does not have.
@@ -81,8 +82,8 @@ def _odd(text: pa.Array) -> NDArray[np.bool_] | None:
         odd |= _has(text, _EXPONENT)
     if found.long_numbers:
         odd |= _has(text, _LONG)
-    lengths = pc.binary_length(text).to_numpy()
-    if len(lengths) and lengths.max() > 2 * MAX_DEPTH:
+    lengths: Int64s = pc.binary_length(text).to_numpy().astype(np.int64)
+    if lengths.max(initial=0) > 2 * MAX_DEPTH:
         ends = np.cumsum(lengths)
         places = brackets(buffer)
         odd |= np.searchsorted(places, ends) - np.searchsorted(places, ends - lengths) > MAX_DEPTH
