@@ -13,7 +13,7 @@ from nats3_dagster.catalog import schema
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster_tests.deploy import earlier_stack, reading, stand_ins
+from nats3_dagster_tests.deploy import earlier_stack, leaks, reading, stand_ins
 from nats3_dagster_tests.deploy.engine import NAME, Engine
 from nats3_dagster_tests.deploy.files import documented_commands, services, upgrade_command
 from nats3_dagster_tests.deploy.stack import LASTING, Stack, clone
@@ -37,8 +37,10 @@ _LAUNCH = """mutation ($how: ExecutionParams!) { launchRun(executionParams: $how
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
   ... on RunConfigValidationInvalid { errors { message } } } }"""
 _RUN = "query ($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
+_RUNS = "{ runsOrError { ... on Runs { results { runId } } } }"
 _COUNTED = """SELECT count(*) AS messages, count(DISTINCT seq) AS different, min(n) AS first, max(n) AS last
   FROM (SELECT seq, as_text(data)::BIGINT AS n FROM events)"""
+_DUMP = "PGPASSWORD=$(cat /run/secrets/postgres_password) exec pg_dump -h 127.0.0.1 -U nats3 nats3"
 _CLASSES = """
 from nats3_dagster.pipeline import classes, java
 assert classes.options(java.find_java()), "the archive of Spark's classes does not fit this Java and these jars"
@@ -61,6 +63,7 @@ def servers(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 @pytest.fixture(scope="module")
 def stack(engine: Engine, servers: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = clone(tmp_path_factory.mktemp("clone") / "nats3")
+    leaks.plant(folder)
     made = Stack(engine, folder, {"nats3": IMAGE, **servers})
     yield made
     made.end()
@@ -166,6 +169,51 @@ def test_a_killed_container_comes_back_and_captures_go_on(stack: Stack, service:
     print(f"\n{service} was killed: all is archived {stack.await_archived(sent):.0f} s after it was healthy")
 
 
+def test_a_replay_whose_code_server_was_killed_goes_on(stack: Stack) -> None:
+    """The run dies with the container, and nobody is left to tell Dagster."""
+    with stack.wire() as wire:
+        wire.create_stream("KILLED", "killed.>")
+        sent = wire.state("EV")["messages"]
+        job = _replay(stack, "killed.>", rate=500)
+        eventually(lambda: wire.state("KILLED")["messages"] > 500, "the replay publishes", 240)
+        stack.kill("code")
+        assert wire.state("KILLED")["messages"] < sent, "the replay was killed in its middle"
+        eventually(lambda: _load(stack, job) == "Success", "the replay ends", 600, every_s=1)
+        assert [int(message.data) for message in wire.messages("KILLED")] == list(range(sent))
+
+
+def test_what_was_killed_lost_and_doubled_nothing(stack: Stack) -> None:
+    with stack.wire() as wire:
+        sent = wire.state("EV")["messages"]
+    assert _counted(stack) == [sent, sent, 0, sent - 1]
+    stack.exec("code", "nats3", "chunk", "verify", "events", "--source")
+
+
+def test_a_stack_that_was_taken_down_has_everything_when_it_is_up_again(stack: Stack) -> None:
+    runs, sent = _runs(stack), _counted(stack)[0]
+    stack.down()
+    assert not any(stack.has_container(name) for name in LASTING)
+    stack.up()
+    assert _counted(stack) == [sent, sent, 0, sent - 1]
+    assert _runs(stack) >= runs
+    assert stack.await_archived(_publish(stack, 500)) < 240
+
+
+def test_secrets_are_nowhere_but_in_their_files(engine: Engine, stack: Stack) -> None:
+    wanted = leaks.patterns(stack.secrets)
+    texts = leaks.shown(engine, [stack.container(name) for name in (*LASTING, "migrate")])
+    texts["inspect image"] = engine("image", "inspect", IMAGE)
+    texts["history"] = engine("history", "--no-trunc", IMAGE)
+    texts["output of runs"] = stack.exec("code", "sh", "-c", "find dagster/storage -type f -exec cat {} +")
+    texts["database"] = stack.exec("postgres", "sh", "-c", _DUMP)
+    assert {where: found for where, text in texts.items() if (found := leaks.in_text(text, wanted))} == {}
+    # Each was really read.
+    assert [where for where, text in texts.items() if not text.strip()] == []
+    assert "NATS3_POSTGRES_URL_FILE" in texts[f"inspect {stack.container('api')}"]
+    assert "COPY nats3.chunk " in texts["database"]
+    assert leaks.in_image(engine, IMAGE, wanted | {"known": leaks.KNOWN}) == {"known"}
+
+
 def test_an_installation_of_an_earlier_release_is_upgraded(
     engine: Engine, servers: dict[str, str], tmp_path: Path
 ) -> None:
@@ -216,6 +264,10 @@ def _replay(stack: Stack, subjects: str, **options: Any) -> str:
     """Have the API start a replay of the whole archive; its id."""
     body = {"bucket": "archive", "read_stream": "EV", "read_subject": "ev.>", "write_subject": subjects}
     return stack.api("POST", "/load/job", body | options)["id"]
+
+
+def _runs(stack: Stack) -> set[str]:
+    return {run["runId"] for run in stack.ask(_RUNS)["runsOrError"]["results"]}
 
 
 def _hours() -> list[str]:
