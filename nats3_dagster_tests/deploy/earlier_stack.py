@@ -24,7 +24,11 @@ def load(stack: Stack, image: str, folder: Path) -> None:
     earlier.unpack("store.zip", folder / "store")
     run = ("run", "--rm", "--user", "0", "--entrypoint", "")
     volume = f"{stack.project}_nats"
-    stack.engine("volume", "create", volume)
+    # As Compose labels its own: by this it finds what to remove with the stack.
+    labels = {"io.podman.compose.project": stack.project, "com.docker.compose.project": stack.project}
+    labels |= {"com.docker.compose.volume": "nats"}
+    words = [word for name, value in labels.items() for word in ("--label", f"{name}={value}")]
+    stack.engine("volume", "create", *words, volume)
     mounts = ("-v", f"{folder / 'nats'}:/earlier:ro", "-v", f"{volume}:/data")
     stack.engine(*run, *mounts, image, "cp", "-r", "/earlier/.", "/data")
 
