@@ -119,9 +119,7 @@ def store_fault(text: str) -> str | None:
     if (is_folder and not secret_in(text)) or text.rstrip("/") in ("s3:", "s3"):
         return None
     if parts and parts.scheme in ("gs", "az"):
-        return (
-            "that of a cloud. Leave it out, and write gs:// or az:// before the names of buckets: --bucket gs://BUCKET"
-        )
+        return "that of a cloud. Leave it out, and write gs:// or az:// before the names of buckets: gs://BUCKET"
     return f"neither s3:// nor file:///folder. {_STORE}"
 
 
