@@ -131,6 +131,10 @@ class NotOffered(StoreError):
     """The store does not know this kind of request, for anybody."""
 
 
+class ForeignFolder(StoreError):
+    """A folder in a bucket belongs to an archive of another catalog."""
+
+
 class ObjectMissing(StoreError):
     """An object that the catalog lists is not in the store."""
 

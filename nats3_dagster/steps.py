@@ -83,6 +83,10 @@ class Next(Enum):
         "Choose another bucket for the copy. If that catalog is gone for good, take the folder over",
         "nats3 store claim {archive}",
     )
+    CLAIM_FORMER_COPY = (
+        "If that catalog is gone for good, let archive {archive} own its folder there too, and go on",
+        "nats3 store claim {archive}, then nats3 store sweep",
+    )
     CLAIM_FOLDER = (
         (
             "Mount or name the store that archive {archive} was written to. If its objects are gone for good, or this "

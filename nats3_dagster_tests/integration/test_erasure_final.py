@@ -348,6 +348,32 @@ def test_a_copy_that_is_away_keeps_no_rebuild_waiting(
     assert {7, 8}.isdisjoint(everywhere(settings, "copy"))
 
 
+def test_a_former_copy_of_a_catalog_that_is_gone_is_taken_over(
+    workspace: Workspace, archive: Archive, settings: Settings, bucket: str, nats3: Command
+) -> None:
+    """A rebuild knows a former copy, and another catalog's archive owns the folder there: it is not to be given up."""
+    create_bucket(settings.store, "copy")
+    archive = change(workspace, "logs", {"copies": ("copy",)}).after
+    copies.copy(workspace, archive)
+    seal(workspace, archive)
+    archive = change(workspace, "logs", {"copies": ()}).after
+    assert erase(workspace, archive, SeqRange(2, 2)).problem is None
+    with workspace.catalog.session.transaction() as sql:
+        sql.connection.execute("truncate nats3.archive cascade")
+    assert [one.error for one in rebuild(workspace, bucket, "of/logs")] == [None]
+    holds.release(workspace, "logs", REBUILT, "looked at")
+    told = failed(nats3, "message", "erase", "logs", "--sequences", "6", "--reason", "asked", "--yes")
+    assert "nats3 store claim logs, then nats3 store sweep" in told
+    assert "--forget" not in told
+    assert 6 in everywhere(settings, "copy")
+    nats3.ok("store", "claim", "logs", "--yes")
+    nats3.ok("store", "sweep")
+    assert {2, 6}.isdisjoint(everywhere(settings, "copy"))
+    # A former copy that is gone does not keep the others from being taken over.
+    (settings.store.folder / "copy").rename(settings.store.folder / "away")  # type: ignore[operator]
+    nats3.ok("store", "claim", "logs", "--yes")
+
+
 def test_an_archive_that_is_made_again_does_not_take_it(settings: Settings, wire: Wire, bucket: str) -> None:
     """In the same folder, under the same name, while the stream still has the message."""
     with Workspace(settings) as workspace:

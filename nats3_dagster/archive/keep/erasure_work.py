@@ -16,7 +16,15 @@ from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.stored import erasure_records, folder
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.archive.stored.unchecked import is_unchecked
-from nats3_dagster.errors import CatalogError, ChunkError, Conflict, Nats3Error, ObjectMissing, StoreError
+from nats3_dagster.errors import (
+    CatalogError,
+    ChunkError,
+    Conflict,
+    ForeignFolder,
+    Nats3Error,
+    ObjectMissing,
+    StoreError,
+)
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk
 from nats3_dagster.model.archive_spec import archive_prefix
@@ -205,7 +213,9 @@ def named(archive: Archive, bucket: str) -> Generator[None]:
         raise type(error)(
             f"The bucket {bucket!r}, a former copy of archive {archive.name}, cannot be searched for erased messages: "
             f"{error.what}",
-            Next.FORGET_COPY(archive=archive.name, bucket=bucket),
+            Next.CLAIM_FORMER_COPY(archive=archive.name)
+            if isinstance(error, ForeignFolder)
+            else Next.FORGET_COPY(archive=archive.name, bucket=bucket),
         ) from error
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from nats3_dagster.archive.stored import erasure_records, kept_settings
-from nats3_dagster.errors import Conflict, OperatorError, StoreError
+from nats3_dagster.errors import Conflict, ForeignFolder, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.model.archive_spec import archive_folder, archive_prefix
 from nats3_dagster.objects import Bucket, OwnerObject, bucket_exists
@@ -78,6 +78,15 @@ def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False, bu
     kept_settings.keep(workspace, archive, bucket.name)
     if former.id != own.id:
         bucket.delete(kept_settings.settings_key(path, former.id))
+
+
+def claim_everywhere(workspace: Workspace, archive: Archive) -> None:
+    """Take the archive's folder over in its bucket, its copies, and in those former copies whose bucket is there: what
+    was erased is to go from them too. Raises StoreError."""
+    of = workspace.settings.store.of
+    former = [name for name in workspace.catalog.erasures.former_copies(archive) if bucket_exists(of(name), name)]
+    for bucket in dict.fromkeys([*archive.spec.buckets, *former]):
+        claim(workspace, archive, take_over=True, bucket_name=bucket)
 
 
 def check_create_only(workspace: Workspace, archive: Archive) -> None:
@@ -166,12 +175,12 @@ def folders_of(keys: Iterable[str]) -> list[str]:
 
 
 def check_removable(workspace: Workspace, bucket_name: str, keys: Iterable[str]) -> None:
-    """Raises StoreError if one of the keys lies in a folder that an archive of another catalog owns."""
+    """Raises ForeignFolder if one of the keys lies in a folder that an archive of another catalog owns; StoreError."""
     bucket = workspace.bucket(bucket_name)
     for folder in folders_of(keys):
         owner = owner_of(bucket, folder)
         if owner and workspace.catalog.archives.of_job(owner.id) is None:
-            raise StoreError(
+            raise ForeignFolder(
                 f"{folder} in the bucket {bucket_name!r} belongs to an archive of another catalog, with the id "
                 f"{owner.id}: nothing was removed from it",
                 "Remove objects there by that catalog",

@@ -12,16 +12,15 @@ from nats3_dagster.workspace import Workspace
 
 
 def claim(name: ArchiveName, yes: Yes = False, output: Output = Format.table) -> None:
-    """Make an archive the owner of its folder in its bucket and copies, even if another one owns it now. Needed
-    after a bucket was restored from an older copy, or moved. Objects are not changed; those that are missing are named
-    by `nats3 chunk verify`."""
+    """Make an archive the owner of its folder in its bucket, copies and former copies, even if another one owns it
+    now. Needed after a bucket was restored from an older copy, or moved, or after a rebuild. Objects are not changed;
+    those that are missing are named by `nats3 chunk verify`."""
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
         buckets = archive.spec.buckets
         where = f"the bucket {buckets[0]}" if len(buckets) == 1 else f"the buckets {', '.join(buckets)}"
         confirm(f"Archive {archive.name} becomes the owner of its folder in {where}", yes)
-        for bucket in buckets:
-            folder.claim(workspace, archive, take_over=True, bucket_name=bucket)
+        folder.claim_everywhere(workspace, archive)
     view = ClaimedFolder.of(archive).plain()
     show_one(output, view, view)
     verify = Next.VERIFY(archive=name).command

@@ -26,8 +26,10 @@ GOOGLE: Final = Words(
 )
 AZURE: Final = Words(
     "Set AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or give this process an identity",
-    "Grant Storage Blob Data Contributor on the container; for an erasure see docs/security.md",
-    "Look at the network, at AZURE_STORAGE_ACCOUNT and at AZURE_STORAGE_CONNECTION_STRING; then try again",
+    "Where a key is set, look at AZURE_STORAGE_KEY and AZURE_STORAGE_ACCOUNT; an identity needs Storage Blob Data "
+    "Contributor on the container; for an erasure see docs/security.md",
+    "Look at the network, and at the account's address: AZURE_STORAGE_ACCOUNT, AZURE_STORAGE_SERVICE_ENDPOINT or "
+    "AZURE_STORAGE_CONNECTION_STRING; then try again",
     "azure",
 )
 # Codes for what a retention policy, a hold or soft delete keeps.
