@@ -20,7 +20,7 @@ class SealedArchive(Document):
     archive: str
     sealed_now: int = Field(description="Hours.")
     sealed: int = Field(description="Hours with a valid seal.")
-    not_complete: int = Field(description="Hours that have ended and are not sealed.")
+    not_sealed: int = Field(description="Hours that have ended and are not sealed.")
     with_losses: int = Field(description="Sealed hours that lost or retired messages may belong to.")
     messages: int = Field(description="In sealed hours.")
     manifest_bytes: int
@@ -33,7 +33,7 @@ class SealedArchive(Document):
             archive=name,
             sealed_now=sealed_now,
             sealed=len(seals),
-            not_complete=ended - len(seals),
+            not_sealed=ended - len(seals),
             with_losses=sum(seal.losses > 0 for seal in seals),
             messages=sum(seal.messages for seal in seals),
             manifest_bytes=sum(seal.stored_bytes for seal in seals),

@@ -24,10 +24,10 @@ def test_hours_are_sealed_once_and_a_damaged_manifest_is_found(
     restore_stream(settings.nats, "EV", ["ev.>"], past)
     nats3.ok("store", "create", "--name", "events", "--stream", "EV", "--bucket", bucket)
     view = nats3.ok("store", "seal", "events", "-o", "json").json
-    assert (view["sealed_now"], view["sealed"], view["not_complete"]) == (0, 0, 3)
+    assert (view["sealed_now"], view["sealed"], view["not_sealed"]) == (0, 0, 3)
     nats3.ok("store", "run", "events", "--all")
     view = nats3.ok("store", "seal", "events", "-o", "json").json
-    assert (view["sealed_now"], view["sealed"], view["not_complete"], view["messages"]) == (3, 3, 0, 5)
+    assert (view["sealed_now"], view["sealed"], view["not_sealed"], view["messages"]) == (3, 3, 0, 5)
     assert view["last_sealed"] == hour_of(start + 2 * HOUR_NS)
     assert nats3.ok("store", "seal", "events", "-o", "json").json["sealed_now"] == 0
     got = nats3.ok("store", "get", "events", "-o", "json").json

@@ -236,7 +236,7 @@ def test_one_bad_hour_stops_neither_the_others_nor_the_command(
     assert f"Hour {hours[1]} of archive events was not sealed: {bad.key} is in the bucket" in failure(done)
     assert instance.get_materialized_partitions(SEALED) == {hours[0], hours[2]}
     ran = Command(capfd)("store", "seal", "events", "-o", "json")
-    assert (ran.status, ran.json["sealed"], ran.json["not_complete"]) == (1, 2, 1)
+    assert (ran.status, ran.json["sealed"], ran.json["not_sealed"]) == (1, 2, 1)
     assert ran.error.startswith(f"Error: Hour {hours[1]} of archive events was not sealed: ")
 
 
