@@ -64,7 +64,8 @@ class Dagster:
         """kill -9 of the code server alone, and a start of another one; the processes of its runs, which live."""
         code, runs = [psutil.Process(self._code.pid)], list[psutil.Process]()
         for child in self._code.children:
-            (code if {"api", "grpc"} <= {*child.cmdline()} else runs).append(child)
+            with suppress(psutil.NoSuchProcess):  # a run that has ended, and that nobody has waited for yet
+                (code if {"api", "grpc"} <= {*child.cmdline()} else runs).append(child)
         _kill(code)
         self._code = self._start_code(self._running)
         return runs
