@@ -7,7 +7,6 @@ from nats3_dagster.exports.decoding.decoders import decoder_of
 from nats3_dagster.exports.decoding.schemas import read_schema
 from nats3_dagster.model import Archive, ExportSpec
 from nats3_dagster.model.archive_spec import archive_prefix
-from nats3_dagster.model.destination import Destination
 from nats3_dagster.workspace import Workspace
 
 
@@ -28,7 +27,9 @@ def check_apart(workspace: Workspace, archive: Archive, spec: ExportSpec) -> Non
         folder = store.of(other.spec.bucket).folder
         if place.scheme == "file" and folder is not None:
             ours, theirs = _real(Path(place.prefix)), _real(folder / other.spec.bucket / prefix)
-        elif folder is None and other.spec.bucket in (f"{place.scheme}://{place.bucket}", _plain(place)):
+        elif folder is None and other.spec.bucket == (
+            place.bucket if place.scheme == "s3" else f"{place.scheme}://{place.bucket}"
+        ):
             ours, theirs = tuple(place.prefix.split("/")) if place.prefix else (), tuple(prefix.split("/"))
         else:
             continue
@@ -38,10 +39,6 @@ def check_apart(workspace: Workspace, archive: Archive, spec: ExportSpec) -> Non
                 "Choose another bucket, or a prefix beside the archive's",
                 field="destination",
             )
-
-
-def _plain(place: Destination) -> str:
-    return place.bucket if place.scheme == "s3" else ""
 
 
 def _real(path: Path) -> tuple[str, ...]:

@@ -24,6 +24,12 @@ def stream_state(link: Link, stream: str) -> StreamState:
     return link.call(stream_info, stream)
 
 
+def no_answer(client: Connection, stream: str, patience_s: float) -> SourceError:
+    """The error for a stream that did not answer: that of the login, where the server refuses it meanwhile."""
+    late = SourceError(f"Stream {stream} did not answer within {patience_s:g} s", "Has it a leader?")
+    return client.login_error or late
+
+
 def stream_states(
     link: Link, streams: Iterable[str], patience_s: float
 ) -> dict[str, StreamState | SourceError | UnknownStream]:
@@ -34,8 +40,7 @@ def stream_states(
         try:
             return await asyncio.wait_for(stream_info(client, stream), patience_s)
         except TimeoutError:
-            late = SourceError(f"Stream {stream} did not answer within {patience_s:g} s", "Has it a leader?")
-            return client.login_error or late
+            return no_answer(client, stream, patience_s)
         except (SourceError, UnknownStream) as error:
             return error
 

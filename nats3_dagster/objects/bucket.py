@@ -164,7 +164,7 @@ class Bucket:
         """The folders directly under `prefix` (whole parts of a path), ascending, without a slash at their end."""
         with self._faults(prefix):
             if self._cloud is not None:
-                return tuple(self._cloud.folders(_folder(prefix)))
+                return tuple(self._cloud.folders(foreign_keys.folder_prefix(prefix)))
             if self._root is None:
                 # obstore's list ends at a page without a token to go on with, and knows no start for folders.
                 return tuple(sorted(foreign_keys.folders(self._options, self._where, prefix)))
@@ -186,7 +186,7 @@ class Bucket:
     def _listed(self, prefix: str) -> Iterator[ListedObject]:
         if self._cloud is not None:
             faults.check_key(prefix)
-            yield from self._cloud.list(_folder(prefix))
+            yield from self._cloud.list(foreign_keys.folder_prefix(prefix))
             return
         for page in self._pages(prefix):
             yield from (ListedObject(item["path"], item["size"], item["last_modified"]) for item in page)
@@ -305,7 +305,3 @@ class Bucket:
     @cached_property
     def _puts(self) -> S3Puts:
         return S3Puts(self._options, self._where, _SILENCE_OF_UPLOADS)
-
-
-def _folder(prefix: str) -> str:
-    return f"{prefix.rstrip('/')}/" if prefix else ""

@@ -30,7 +30,7 @@ def listing(options: StoreOptions, where: Place, prefix: str) -> "Listing":
 
     def after(key: str | None) -> "Iterator[Sequence[ObjectMeta]]":
         start = {"StartAfter": key} if key else {}
-        for answer in _answers(options, where, Prefix=_folder(prefix), **start):
+        for answer in _answers(options, where, Prefix=folder_prefix(prefix), **start):
             if page := [_meta(one) for one in answer.get("Contents", ()) if not _FOREIGN.search(one["Key"])]:
                 yield page
 
@@ -39,7 +39,7 @@ def listing(options: StoreOptions, where: Place, prefix: str) -> "Listing":
 
 def folders(options: StoreOptions, where: Place, prefix: str) -> list[str]:
     """The folders directly under `prefix` (whole parts of a path), without a slash at their end. Raises StoreError."""
-    answers = _answers(options, where, Prefix=_folder(prefix), Delimiter="/")
+    answers = _answers(options, where, Prefix=folder_prefix(prefix), Delimiter="/")
     found = [one["Prefix"].removesuffix("/") for answer in answers for one in answer.get("CommonPrefixes", ())]
     return [folder for folder in found if not _FOREIGN.search(folder)]
 
@@ -57,7 +57,8 @@ def _answers(options: StoreOptions, where: Place, **arguments: Any) -> Iterator[
         token = {"ContinuationToken": following}
 
 
-def _folder(prefix: str) -> str:
+def folder_prefix(prefix: str) -> str:
+    """The characters that the keys under `prefix` (whole parts of a path) begin with."""
     return f"{prefix.rstrip('/')}/" if prefix else ""
 
 

@@ -129,7 +129,7 @@ class Outlet:
             if self._root is not None and not self._root.is_dir():
                 return
             if self._cloud is not None:
-                for one in self._cloud.list(f"{self._key(prefix).rstrip('/')}/" if self._key(prefix) else ""):
+                for one in self._cloud.list(foreign_keys.folder_prefix(self._key(prefix))):
                     yield one.key[cut:]
                 return
             for page in pages(self._store, self._key(prefix), self._patience_s, foreign):

@@ -12,6 +12,7 @@ from nats3_dagster.errors import AccessRefused, NotOffered, StoreError
 from nats3_dagster.objects.answers import ObjectVersion
 from nats3_dagster.objects.bucket import Bucket
 from nats3_dagster.objects.clouds import open_cloud
+from nats3_dagster.objects.foreign_keys import folder_prefix
 from nats3_dagster.objects.sdk_calls import Request, located, send
 from nats3_dagster.objects.store_options import StoreOptions
 
@@ -25,7 +26,7 @@ def list_versions(store: StoreOptions, bucket: str, prefix: str) -> Iterator[Obj
     if options.folder is not None:
         yield from _objects(store, bucket, prefix)
         return
-    folder = f"{prefix.rstrip('/')}/" if prefix else ""
+    folder = folder_prefix(prefix)
     if options.cloud is not None:
         versions = open_cloud(options.cloud, where, options.patience_s).versions(prefix)
         yield from (one for one in versions if one.key == prefix or one.key.startswith(folder))

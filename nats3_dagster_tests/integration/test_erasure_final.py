@@ -285,14 +285,20 @@ def test_a_late_object_is_found_and_removed(
     assert nats3.ok("message", "erase", "logs", "--prove", "-o", "json").json["found"] == []
 
 
-def test_a_former_copy_is_searched_until_it_is_forgotten(
-    workspace: Workspace, archive: Archive, settings: Settings, bucket: str, nats3: Command
-) -> None:
-    """Taken out of the settings it keeps what it has. Away, it keeps the erasure open."""
+def with_copy(workspace: Workspace, settings: Settings) -> Archive:
+    """The archive once it has a copy, in the bucket `copy`, of all chunks and manifests."""
     create_bucket(settings.store, "copy")
     archive = change(workspace, "logs", {"copies": ("copy",)}).after
     copies.copy(workspace, archive)
     seal(workspace, archive)
+    return archive
+
+
+def test_a_former_copy_is_searched_until_it_is_forgotten(
+    workspace: Workspace, archive: Archive, settings: Settings, bucket: str, nats3: Command
+) -> None:
+    """Taken out of the settings it keeps what it has. Away, it keeps the erasure open."""
+    archive = with_copy(workspace, settings)
     archive = change(workspace, "logs", {"copies": ()}).after
     assert 2 in everywhere(settings, "copy")
     assert erase(workspace, archive, SeqRange(2, 2)).problem is None
@@ -325,10 +331,7 @@ def test_a_copy_that_is_away_keeps_no_rebuild_waiting(
     workspace: Workspace, archive: Archive, settings: Settings, bucket: str
 ) -> None:
     """The manifest names the erased object; what is left of it is beside it, in objects that no manifest names."""
-    create_bucket(settings.store, "copy")
-    archive = change(workspace, "logs", {"copies": ("copy",)}).after
-    copies.copy(workspace, archive)
-    seal(workspace, archive)
+    archive = with_copy(workspace, settings)
     whole, workspace._buckets["copy"] = workspace.bucket("copy"), Bucket(settings.store, "gone")
     assert isinstance(erase(workspace, archive, SeqRange(7, 8)).problem, StoreError)
     with workspace.catalog.session.transaction() as sql:
@@ -352,10 +355,7 @@ def test_a_former_copy_of_a_catalog_that_is_gone_is_taken_over(
     workspace: Workspace, archive: Archive, settings: Settings, bucket: str, nats3: Command
 ) -> None:
     """A rebuild knows a former copy, and another catalog's archive owns the folder there: it is not to be given up."""
-    create_bucket(settings.store, "copy")
-    archive = change(workspace, "logs", {"copies": ("copy",)}).after
-    copies.copy(workspace, archive)
-    seal(workspace, archive)
+    archive = with_copy(workspace, settings)
     archive = change(workspace, "logs", {"copies": ()}).after
     assert erase(workspace, archive, SeqRange(2, 2)).problem is None
     with workspace.catalog.session.transaction() as sql:

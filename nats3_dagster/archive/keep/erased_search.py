@@ -107,7 +107,7 @@ def remove(workspace: Workspace, archive: Archive, traces: Sequence[Trace]) -> t
     """Remove what a search found in one bucket. How many objects of the archive's own bucket went, and what stays, with
     the reason. Raises CatalogError, and StoreError where the bucket does not answer."""
     removed, stay = 0, [trace for trace in traces if trace.why.startswith(_SOFT_DELETED)]
-    traces = [trace for trace in traces if trace not in stay]
+    traces = [trace for trace in traces if not trace.why.startswith(_SOFT_DELETED)]
     for key in dict.fromkeys(trace.key for trace in traces):
         versions = [trace for trace in traces if trace.key == key]
         if why := _needed(workspace, archive, versions[0]):

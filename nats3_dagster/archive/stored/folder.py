@@ -80,13 +80,11 @@ def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False, bu
         bucket.delete(kept_settings.settings_key(path, former.id))
 
 
-def claim_everywhere(workspace: Workspace, archive: Archive) -> None:
-    """Take the archive's folder over in its bucket, its copies, and in those former copies whose bucket is there: what
-    was erased is to go from them too. Raises StoreError."""
-    of = workspace.settings.store.of
-    former = [name for name in workspace.catalog.erasures.former_copies(archive) if bucket_exists(of(name), name)]
-    for bucket in dict.fromkeys([*archive.spec.buckets, *former]):
-        claim(workspace, archive, take_over=True, bucket_name=bucket)
+def claimable(workspace: Workspace, archive: Archive) -> list[str]:
+    """The archive's bucket, its copies, and the former copies whose bucket is there: what was erased is to go from them
+    too. Raises StoreError."""
+    store, former = workspace.settings.store, workspace.catalog.erasures.former_copies(archive)
+    return [*dict.fromkeys([*archive.spec.buckets, *(name for name in former if bucket_exists(store, name))])]
 
 
 def check_create_only(workspace: Workspace, archive: Archive) -> None:

@@ -17,10 +17,11 @@ def claim(name: ArchiveName, yes: Yes = False, output: Output = Format.table) ->
     those that are missing are named by `nats3 chunk verify`."""
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
-        buckets = archive.spec.buckets
+        buckets = folder.claimable(workspace, archive)
         where = f"the bucket {buckets[0]}" if len(buckets) == 1 else f"the buckets {', '.join(buckets)}"
         confirm(f"Archive {archive.name} becomes the owner of its folder in {where}", yes)
-        folder.claim_everywhere(workspace, archive)
+        for bucket in buckets:
+            folder.claim(workspace, archive, take_over=True, bucket_name=bucket)
     view = ClaimedFolder.of(archive).plain()
     show_one(output, view, view)
     verify = Next.VERIFY(archive=name).command

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nats3_dagster.exports.decoding.writable import SAFE_DIGITS
 from nats3_dagster.model.numbers import Int64s
 
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 
 # Digits that a number has which is beyond every double without an exponent of three digits, at least.
-LONG = 208
+LONG = SAFE_DIGITS - 100
 _BLOCK = 1 << 17
 # Every such place of LONG digits is a digit, so eight in a row are.
 _STEP, _ROW = 16, 8

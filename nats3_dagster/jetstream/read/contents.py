@@ -14,7 +14,7 @@ from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.streams import same_stream_info
+from nats3_dagster.jetstream.streams import no_answer, same_stream_info
 from nats3_dagster.model import Incarnation, SeqRange
 
 # Requests under way at a time where many are asked.
@@ -47,8 +47,7 @@ def messages_from(
         try:
             return await asyncio.wait_for(next_message(client, stream, seq), patience_s)
         except TimeoutError:
-            late = SourceError(f"Stream {stream} did not answer within {patience_s:g} s", "Has it a leader?")
-            return client.login_error or late
+            return no_answer(client, stream, patience_s)
         except SourceError as error:
             return error
 

@@ -23,14 +23,12 @@ from nats3_dagster.objects import faults
 from nats3_dagster.objects.answers import ListedObject, ObjectInfo, ObjectVersion, SignedUrl
 from nats3_dagster.objects.clouds import refusals
 from nats3_dagster.objects.clouds.azure_login import described, service
+from nats3_dagster.objects.clouds.cloud_bucket import BUSY, PAGE, SILENCE_OF_UPLOADS_S
 from nats3_dagster.objects.retries import TRIES_OF_UPLOADS, Passing, again
 
 AnswerT = TypeVar("AnswerT")
 _WORDS: Final = refusals.AZURE
-_SILENCE_OF_UPLOADS: Final = 120.0
-_PAGE: Final = 1000
 _EVERYTHING: Final = ["snapshots", "versions", "deleted"]
-_BUSY: Final = {408, 429, 500, 502, 503, 504}
 # An id of a version begins with its kind.
 _VERSION, _SNAPSHOT, _SOFT_DELETED = "version:", "snapshot:", "soft-deleted:"
 # Azure's code for a current version that is to be deleted by its id.
@@ -53,7 +51,7 @@ class AzureBucket:
                 overwrite=not is_new,
                 validate_content=True,
                 max_concurrency=1,
-                **self._asking(_SILENCE_OF_UPLOADS),
+                **self._asking(SILENCE_OF_UPLOADS_S),
             )
 
         with self._faults():
@@ -199,7 +197,7 @@ class AzureBucket:
         """The items of a listing; a page that fails is asked for again."""
         token: str | None = None
         while True:
-            pages = listing(name_starts_with=prefix or None, results_per_page=_PAGE, **self._asking())
+            pages = listing(name_starts_with=prefix or None, results_per_page=PAGE, **self._asking())
             pages = pages.by_page(continuation_token=token)
             with self._faults():
                 page = self._ask(lambda pages=pages: list(next(pages, ())))
@@ -262,5 +260,5 @@ def _code(error: Any) -> str:
 def _passing(error: AzureError) -> Passing:
     """How often a request that failed so is made again."""
     if isinstance(error, HttpResponseError):
-        return Passing.LONG if error.status_code in _BUSY else Passing.NEVER
+        return Passing.LONG if error.status_code in BUSY else Passing.NEVER
     return Passing.LONG if isinstance(error, ServiceRequestError | ServiceResponseError) else Passing.NEVER

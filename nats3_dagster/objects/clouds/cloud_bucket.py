@@ -2,9 +2,16 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from nats3_dagster.objects.answers import ListedObject, ObjectInfo, ObjectVersion, SignedUrl
+
+# Statuses of HTTP that may be others a moment later.
+BUSY: Final = {408, 429, 500, 502, 503, 504}
+# Objects of a page of a listing.
+PAGE: Final = 1000
+# Seconds for which the cloud may be silent: an upload's answer comes at its end.
+SILENCE_OF_UPLOADS_S: Final = 120.0
 
 
 class CloudBucket(Protocol):

@@ -28,14 +28,11 @@ from nats3_dagster.errors import AccessRefused, StoreError
 from nats3_dagster.objects import faults
 from nats3_dagster.objects.answers import ListedObject, ObjectInfo, ObjectVersion, SignedUrl
 from nats3_dagster.objects.clouds import refusals
+from nats3_dagster.objects.clouds.cloud_bucket import BUSY, PAGE, SILENCE_OF_UPLOADS_S
 from nats3_dagster.objects.clouds.google_login import client, described
 from nats3_dagster.objects.retries import TRIES_OF_UPLOADS, Passing, again
 
 _WORDS: Final = refusals.GOOGLE
-# Seconds for which it may be silent: an upload's answer comes at its end.
-_SILENCE_OF_UPLOADS: Final = 120.0
-_PAGE: Final = 1000
-_BUSY: Final = {408, 429, 500, 502, 503, 504}
 _FAILURES: Final = (GoogleAPICallError, TransportError, RequestException)
 _LISTED: Final = "items(name,size,updated,generation,timeDeleted,softDeleteTime),prefixes,nextPageToken"
 _SOFT_DELETED: Final = "soft-deleted:"
@@ -58,7 +55,7 @@ class GoogleBucket:
                 content_type="application/octet-stream",
                 checksum="md5",
                 if_generation_match=0 if is_new else None,
-                **self._asking(_SILENCE_OF_UPLOADS) | {"retry": None},
+                **self._asking(SILENCE_OF_UPLOADS_S) | {"retry": None},
             )
 
         with self._faults():
@@ -96,7 +93,7 @@ class GoogleBucket:
     def folders(self, prefix: str) -> Iterator[str]:
         with self._faults():
             listing = self._client.list_blobs(
-                self._bucket, prefix=prefix, delimiter="/", page_size=_PAGE, fields=_LISTED, **self._asking()
+                self._bucket, prefix=prefix, delimiter="/", page_size=PAGE, fields=_LISTED, **self._asking()
             )
             for _ in listing.pages:
                 pass
@@ -179,7 +176,7 @@ class GoogleBucket:
     def _listed(self, prefix: str, **which: str) -> Iterator[Any]:
         with self._faults():
             yield from self._client.list_blobs(
-                self._bucket, prefix=prefix, page_size=_PAGE, fields=_LISTED, **which, **self._asking()
+                self._bucket, prefix=prefix, page_size=PAGE, fields=_LISTED, **which, **self._asking()
             )
 
     def _delete(self, blob: Any) -> None:
@@ -241,7 +238,7 @@ class GoogleBucket:
 def _passing(error: Any) -> Passing:
     """How often an upload that failed so is made again."""
     if isinstance(error, GoogleAPICallError):
-        return Passing.LONG if error.code in _BUSY else Passing.NEVER
+        return Passing.LONG if error.code in BUSY else Passing.NEVER
     return Passing.NEVER if isinstance(error, SSLError) else Passing.LONG
 
 
