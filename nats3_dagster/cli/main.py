@@ -48,7 +48,8 @@ COMMANDS = {
             ),
             "claim": Lazy(
                 f"{_CLI}.store.claim_command:claim",
-                "Make an archive the owner of its folder in its bucket and copies, even if another one owns it now.",
+                "Make an archive the owner of its folder in its bucket, copies and former copies, even if another one "
+                "owns it now.",
             ),
             "set": Lazy(f"{_CLI}.store.set_command:set_", "Change settings of an archive, for future captures."),
             "seal": Lazy(
