@@ -25,6 +25,7 @@ _KEEP = "Write it into a file of mode 0600"
 PATH: Final = Want("the path of a file", f"{_KEEP}, and give the path of that file")
 FOLDER: Final = Want("the path of a folder", "Give the path of a folder")
 NAME: Final = Want("a name", "Correct it: a secret has a setting of its own")
+_NAME_ALONE: Final = "Give the name alone, without a scheme"
 VARIABLE: Final = Want("the name of a variable", "Set the variable to the secret, and give the variable's name")
 
 _KINDS: Final = (
@@ -33,6 +34,7 @@ _KINDS: Final = (
     (JWT, "a JWT"),
     (API_TOKEN, "a token of the API"),
 )
+_URL: Final = "a URL"
 # Linux takes no longer one.
 _LONGEST = 4096
 
@@ -47,7 +49,7 @@ def fault(text: str) -> str | None:
     """Why the text can be neither a path nor a name, as what it holds: `a JWT`, `two lines`. None if it can."""
     if re.match(r"\s*data:", text, re.IGNORECASE):
         return "embedded data (data:)"
-    return subject_fault(text) or ("a URL" if "://" in text else None)
+    return subject_fault(text) or (_URL if "://" in text else None)
 
 
 def subject_fault(text: str) -> str | None:
@@ -70,12 +72,14 @@ def check(setting: str, text: str, want: Want = NAME) -> str:
     return text
 
 
-def check_field(name: str, value: object) -> None:
-    """Checks a field of a request, or each of its texts. Raises OperatorError that names the field."""
+def check_field(name: str, value: object, instead_of_url: str = _NAME_ALONE) -> None:
+    """Checks a field of a request, or each of its texts. `instead_of_url`: what to write where a URL stands. Raises
+    OperatorError that names the field."""
     texts: list[object] = list(value) if isinstance(value, tuple) else [value]  # pyright: ignore[reportUnknownArgumentType]
     for text in texts:
         if isinstance(text, str) and (what := fault(text)):
-            raise OperatorError(f"The {name} holds {what}, and wants {NAME.what}", NAME.step, field=name)
+            step = instead_of_url if what == _URL else NAME.step
+            raise OperatorError(f"The {name} holds {what}, and wants {NAME.what}", step, field=name)
 
 
 def shown_path(path: str | Path) -> str | None:

@@ -62,7 +62,7 @@ class Next(Enum):
         "If its subjects moved, change the filter of archive {archive}",
         "nats3 store set {archive} --subject",
     )
-    CHANGE_TARGET = "Change the stream's configuration or limits, then run the replay again"
+    CHANGE_TARGET = "Change the stream's configuration or limits, then publish again"
     CHANGE_TARGET_AND_RESUME = (
         "Change the stream's configuration or limits. Then resume replay {replay}, to go on after its last message",
         "nats3 load resume {replay}",
@@ -119,6 +119,10 @@ class Next(Enum):
         "nats3 hold delete {archive} {hold} --reason 'no longer needed'",
     )
     DOCTOR_BUCKET = "Try a bucket by name", "nats3 doctor --bucket"
+    END_ATTEMPT_AND_RESUME = (
+        "End its Spark job or process. Then resume replay {replay}, to go on after its last message",
+        "nats3 load resume {replay}",
+    )
     EXPORT_BEFORE_DELETION = (
         "Seal and export these hours first: export {export} of archive {archive}. Or let the replay delete what the "
         "export does not have"
@@ -221,6 +225,7 @@ class Next(Enum):
         "Create the table of archive {archive} in its place; the former table is dropped, its files stay",
         "nats3 table create {archive} --replace",
     )
+    PUBLISH_AGAIN = "Publish again when the server has dropped that connection"
     RESTORE_TABLE = (
         "Make the table of archive {archive} as the archive says, which undoes what the other program did",
         "nats3 table sync {archive} --full",

@@ -17,6 +17,8 @@ WORDS = {code: code.text for code in Next} | {
     Next.RESUME_REPLAY: "GET /load/jobs?replay={replay} shows its load job; POST /load/job/resume goes on with it",
     Next.CHANGE_TARGET_AND_RESUME: "Change the stream's configuration or limits. GET /load/jobs?replay={replay} shows "
     "its load job; POST /load/job/resume goes on with it",
+    Next.END_ATTEMPT_AND_RESUME: "End its Spark job or process. GET /load/jobs?replay={replay} shows its load job; "
+    "POST /load/job/resume goes on with it",
     Next.MAKE_ROOM_AND_RESUME: "Raise {setting} of stream {stream}, or make room in it. GET /load/jobs?replay={replay} "
     "shows its load job; POST /load/job/resume goes on with it",
     Next.RESUME_JOB: "POST /load/job/resume?job_id={job}",

@@ -46,6 +46,8 @@ WORDS = {code: code.with_command(", in a shell: ") for code in Next} | {
     "a client first",
     Next.CREATE_TARGET: "Create a stream that captures it first, or let the replay do so with create_stream",
     Next.CREATE_TARGET_FIRST: "Create one there first, or set create_stream",
+    Next.END_ATTEMPT_AND_RESUME: "End its Spark job or process. Then re-execute its run from failure; or in a shell: "
+    "nats3 load resume {replay}",
     Next.EXPORT_BEFORE_DELETION: "Materialize these hours of {archive}/{export} first, or let the replay delete them "
     "all the same with delete_unexported",
     Next.LEAVE_OUT_MARKS: "Set live: true and marks: false, to leave out the headers that say where a message comes "

@@ -4,7 +4,7 @@ Invariant: as archive.apply. What archives do not declare is left alone, unless 
 """
 
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -50,6 +50,12 @@ def plan(workspace: Workspace, archives: Sequence[Planned], *, prune: bool = Fal
     """Returns the planned actions for the exports of these archives, by name, and the refused ones. With `prune` those
     that their archive does not declare are to be removed."""
     planned: list[PlannedExport] = []
+    to_be_made = {
+        bucket
+        for one in archives
+        if one.declared and one.declared.create_bucket
+        for bucket in one.declared.spec.buckets
+    }
     for one in archives:
         if one.declared is None:
             continue  # its exports go with it
@@ -57,7 +63,9 @@ def plan(workspace: Workspace, archives: Sequence[Planned], *, prune: bool = Fal
         existing = {export.name: export for export in workspace.catalog.exports.all(one.archive)} if one.archive else {}
         wanted = {spec.name: spec for spec in one.declared.exports}
         planned += [
-            _checked(workspace, archive, _compared(archive.name, spec, existing.get(name), one.declared.place))
+            _checked(
+                workspace, archive, _compared(archive.name, spec, existing.get(name), one.declared.place), to_be_made
+            )
             for name, spec in wanted.items()
         ]
         if prune:
@@ -103,11 +111,11 @@ def _compared(archive: str, spec: ExportSpec, export: Export | None, place: str)
     return PlannedExport("change" if found else "unchanged", archive, spec.name, place, spec, export, found)
 
 
-def _checked(workspace: Workspace, archive: Archive, one: PlannedExport) -> PlannedExport:
+def _checked(workspace: Workspace, archive: Archive, one: PlannedExport, to_be_made: Collection[str]) -> PlannedExport:
     if one.action == "unchanged" or one.declared is None:
         return one
     try:
-        declare.check(workspace, archive, one.declared)
+        declare.check(workspace, archive, one.declared, to_be_made=to_be_made)
     except (OperatorError, Conflict) as error:
         return replace(one, refusal=error)
     return one

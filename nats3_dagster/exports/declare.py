@@ -4,16 +4,19 @@ Invariants: a spec is checked before anything is written. Deleting an export kee
 changes nothing that the catalog has, and does not create anything again that was deleted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from nats3_dagster.archive.lifecycle.change import Difference
-from nats3_dagster.errors import Conflict, OperatorError
+from nats3_dagster.archive.stored.buckets import absent
+from nats3_dagster.errors import Conflict, OperatorError, StoreError
 from nats3_dagster.exports.checks import check_export
+from nats3_dagster.exports.plan import outlet_options
 from nats3_dagster.exports.status import Listed, find
 from nats3_dagster.model import Archive, ExportSpec
 from nats3_dagster.model.export import Export, ExportTotals
+from nats3_dagster.objects import bucket_exists
 from nats3_dagster.workspace import Workspace
 
 # What an archive has beside its exports: assets and ops in Dagster.
@@ -37,8 +40,9 @@ def create(workspace: Workspace, archive_name: str, spec: ExportSpec) -> Listed:
     return Listed(archive, workspace.catalog.exports.create(archive, spec), ExportTotals())
 
 
-def check(workspace: Workspace, archive: Archive, spec: ExportSpec) -> None:
-    """Raises OperatorError unless the archive may have this export, and it can run here."""
+def check(workspace: Workspace, archive: Archive, spec: ExportSpec, *, to_be_made: Collection[str] = ()) -> None:
+    """Raises OperatorError unless the archive may have this export, and it can run here. `to_be_made`: buckets that are
+    created before it."""
     if spec.name in RESERVED:
         raise OperatorError(
             f"An export cannot be called {spec.name}: every archive has an asset {archive.name}/{spec.name}",
@@ -46,6 +50,24 @@ def check(workspace: Workspace, archive: Archive, spec: ExportSpec) -> None:
             field="name",
         )
     check_export(workspace, archive, spec)
+    _check_bucket(workspace, archive, spec, to_be_made)
+
+
+def _check_bucket(workspace: Workspace, archive: Archive, spec: ExportSpec, to_be_made: Collection[str]) -> None:
+    """Raises OperatorError if the destination's bucket does not exist. A store that refuses the answer, or does not
+    answer, is none of this: another machine may be the one that exports."""
+    outlet = outlet_options(workspace.settings.store, archive, spec)
+    if outlet.scheme == "file" or outlet.name in to_be_made:
+        return
+    store = outlet.s3 or workspace.settings.store
+    try:
+        is_there = bucket_exists(store, outlet.name)
+    except StoreError:
+        return
+    if not is_there:
+        raise absent(
+            store, outlet.name, "destination's bucket", "Create it, or name another destination", "destination"
+        )
 
 
 def change(workspace: Workspace, archive_name: str, name: str, wanted: Mapping[str, Any]) -> Changed:

@@ -28,7 +28,8 @@ _MOST_COPIES = 4
 _BUCKET = Pattern(
     r"((gs|az)://)?[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]",
     "a bucket name",
-    "Use 3 to 63 letters, digits, dots and hyphens; gs:// before a bucket of Google, az:// before a container of Azure",
+    "Use 3 to 63 letters, digits, dots and hyphens: no s3:// and no prefix; gs:// before a bucket of Google, az:// "
+    "before a container of Azure",
     schemes=("gs://", "az://"),
 )
 _COPY = replace(_BUCKET, noun="a bucket name for copies")

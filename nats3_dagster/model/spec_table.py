@@ -283,7 +283,10 @@ def check_settings(spec: Any) -> None:
         if value == one.default:
             continue
         if one.kind in (Kind.TEXT, Kind.FILE, Kind.TEXTS, Kind.CHOICE):
-            check_field(one.name, value if one.pattern is None else one.pattern.without_schemes(value))
+            if one.pattern is None:
+                check_field(one.name, value)
+            else:
+                check_field(one.name, one.pattern.without_schemes(value), one.pattern.hint)
         if one.pattern is not None and value is not None:
             for text in value if one.kind.is_list else [value]:
                 one.pattern.check(text, one.name)

@@ -38,6 +38,11 @@ class OutletOptions:
     prefix: str  # without slashes at its ends; of a folder its absolute path
     s3: StoreOptions | None = None  # endpoint and credentials of s3
 
+    @property
+    def name(self) -> str:
+        """The bucket's name as archives name it: with the scheme of its cloud."""
+        return f"{self.scheme}://{self.bucket}" if self.scheme in ("gs", "az") else self.bucket
+
 
 class Outlet:
     """The files below a destination, by their paths from there. Every method raises StoreError."""
@@ -47,8 +52,7 @@ class Outlet:
         self._root = Path(options.prefix) if options.scheme == "file" else None
         self._cloud: CloudBucket | None = None
         if options.scheme in ("gs", "az"):
-            name = f"{options.scheme}://{options.bucket}"
-            self._where = faults.Place(StoreOptions().of(name).place, name)
+            self._where = faults.Place(StoreOptions().of(options.name).place, options.name)
             self._cloud = open_cloud(options.scheme, self._where, _PATIENCE_S)
         else:
             place = options.s3.place if options.s3 else "the folder"

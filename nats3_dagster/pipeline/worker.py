@@ -10,6 +10,7 @@ from pyspark import TaskContext
 
 from nats3_dagster.errors import EngineError
 from nats3_dagster.fault_points import fault_point
+from nats3_dagster.steps import Next
 
 if TYPE_CHECKING:
     from nats3_dagster.archive.captures.job import CaptureJob
@@ -63,7 +64,7 @@ def publish_share(share: "Share") -> "Iterator[ChunkResult]":
     if context is not None and context.attemptNumber() > 0:
         raise EngineError(
             f"Spark lost a task of replay {share.job.id} while it published",
-            "Run the replay again: it makes sure that the lost task has stopped, and goes on",
+            Next.RESUME_REPLAY(replay=share.job.id),
         )
     with Link(share.job.nats) as link:
         republisher = Republisher(share, link)

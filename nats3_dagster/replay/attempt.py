@@ -124,15 +124,19 @@ def record_chunks(
 
 def cause(workspace: Workspace, replay_id: str, error: Nats3Error) -> Nats3Error:
     """Why an attempt failed: an object that is missing may be one that was swept after its chunk was retired, and then
-    nothing outside of nats3 took it. A publisher that was refused a message does not know the replay."""
-    if isinstance(error.hint, Step) and error.hint.code is Next.CHANGE_TARGET:
-        return type(error)(error.what, Next.CHANGE_TARGET_AND_RESUME(replay=replay_id))
+    nothing outside of nats3 took it. A publisher does not know the replay."""
+    if isinstance(error.hint, Step) and error.hint.code in _RESUMING:
+        return type(error)(error.what, _RESUMING[error.hint.code](replay=replay_id))
     if isinstance(error, ObjectMissing):
         try:
             workspace.catalog.replay_chunks.pending(replay_id)
         except CatalogError as retired:
             return retired
     return error
+
+
+# A publisher's next steps, and those of a replay in their place.
+_RESUMING = {Next.CHANGE_TARGET: Next.CHANGE_TARGET_AND_RESUME, Next.PUBLISH_AGAIN: Next.RESUME_REPLAY}
 
 
 def finish(workspace: Workspace, job: ReplayJob, error: Nats3Error | None) -> None:

@@ -219,6 +219,15 @@ def test_exports_are_applied_with_their_archive(nats3: Command, bucket: str) -> 
     Path("exported.yaml").write_text(nats3.ok("store", "export").out)
     assert "Nothing to do" in nats3.ok("store", "apply", "-f", "exported.yaml", "--prune").err
 
+    # Into a bucket that is made with the archive.
+    entry = {"name": "more", "stream": "ORDERS", "bucket": f"more-{bucket}"}
+    entry |= {"exports": [{"name": "all", "to": f"s3://more-{bucket}/out"}]}
+    Path("more.json").write_text(json.dumps({"archives": [entry]}))
+    assert "The bucket 'more-" in nats3("store", "apply", "-f", "more.json", "--yes").error
+    Path("more.json").write_text(json.dumps({"archives": [entry | {"create_bucket": True}]}))
+    assert "Created more/all" in nats3.ok("store", "apply", "-f", "more.json", "--yes").err
+    nats3.ok("store", "delete", "more", "--yes")
+
     # What is not in the file stays, unless it is to be pruned.
     written({**by_store, "max_undecoded": 5})
     shown = nats3.ok("store", "apply", "-f", "a.json", "--yes")

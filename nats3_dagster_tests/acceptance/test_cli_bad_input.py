@@ -66,6 +66,18 @@ NO_ARCHIVE = [
         ),
     ),
     ({"--bucket": "x"}, "2 Error: 'x' is not a bucket name. Use 3 to 63 letters, digits, dots and hyphens"),
+    (
+        {"--bucket": "s3://archive"},
+        (
+            "2 Error: The bucket holds a URL, and wants a name. Use 3 to 63 letters, digits, dots and hyphens: no "
+            "s3:// and no prefix"
+        ),
+    ),
+    (
+        {"--stream": "nats://h/EV"},
+        "2 Error: The stream holds a URL, and wants a name. It may not hold white space or any of . * > / \\",
+    ),
+    ({"--prefix": "s3://a/b"}, "2 Error: The prefix holds a URL, and wants a name. Give the name alone, without a"),
     ({"--subject": "orders.>"}, "2 Error: Stream EV has no subject that 'orders.>' takes. It captures ev.>"),
     (
         {"--subject": "ev..a"},

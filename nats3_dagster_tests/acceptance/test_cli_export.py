@@ -210,7 +210,14 @@ def test_a_bad_change_is_refused_and_changes_nothing(settings: Settings, bucket:
     before = nats3.ok("export", "get", "events", "out", "-o", "json").json
     assert [hour["state"] for hour in before["hours"]] == ["due", "due"]
     cases = [
-        (("export", "create", "events", "out", "--to", "s3://lake/x"), "1 Error: Archive events has an export out"),
+        (
+            ("export", "create", "events", "out", "--to", f"s3://{bucket}/x"),
+            "1 Error: Archive events has an export out",
+        ),
+        (
+            ("export", "create", "events", "other", "--to", "s3://lake/x"),
+            "2 Error: The destination's bucket 'lake' does not exist in ",
+        ),
         (("export", "set", "events", "out", "--interval-minutes", "7"), "2 Error: interval_minutes is 7"),
         (("export", "set", "events", "out", "--decode", "nope:nope"), "2 Error: "),
         (("export", "set", "events", "out", "--to", f"s3://{bucket}/archive=events"), "2 Error: The export out would"),

@@ -212,6 +212,27 @@ def test_a_key_that_azure_does_not_know(az: StoreOptions, monkeypatch: pytest.Mo
         bucket_exists(az, "any")
 
 
+@pytest.mark.parametrize("key", ["abc", "a key that was cut%"])
+def test_a_key_of_azure_that_cannot_be_one(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK finds it out where it signs a request, and names the account and no setting."""
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: bucket_exists(StoreOptions(), "az://archive"),
+        lambda: Bucket(StoreOptions(), "az://archive").head("a"),
+        lambda: identity(StoreOptions(cloud="az")),
+    )
+    whole = {"AZURE_STORAGE_ACCOUNT": "me", "AZURE_STORAGE_KEY": key}
+    text = f"DefaultEndpointsProtocol=https;AccountName=me;AccountKey={key};EndpointSuffix=core.windows.net"
+    for variables in (whole, {"AZURE_STORAGE_CONNECTION_STRING": text}):
+        with monkeypatch.context() as patched:
+            for name, value in variables.items():
+                patched.setenv(name, value)
+            for ask in asks:
+                with pytest.raises(OperatorError, match="The key of the Azure account me is not one: it is") as caught:
+                    ask()
+                assert key not in str(caught.value)
+                assert "AZURE_STORAGE_KEY, or after AccountKey=" in str(caught.value.hint)
+
+
 def test_google_without_a_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NO_GCE_CHECK", "true")

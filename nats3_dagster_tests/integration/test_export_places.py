@@ -19,7 +19,7 @@ from nats3_dagster.exports.status import find
 from nats3_dagster.hours import HOUR_NS as AN_HOUR
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import Archive, ExportResult, ExportSpec
-from nats3_dagster.objects import StoreOptions
+from nats3_dagster.objects import StoreOptions, create_bucket
 from nats3_dagster.pipeline.worker import export_group
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, chunk, spec, state
@@ -102,6 +102,36 @@ def test_no_two_exports_have_one_place(
         declare.change(workspace, "logs", "two", {"destination": two.destination, "path": two.path})
     declare.delete(workspace, "logs", "one")
     assert declare.change(workspace, "logs", "two", {"destination": two.destination, "path": two.path}).differences
+
+
+@pytest.mark.parametrize("scheme", ["s3", "az", "gs"])
+def test_an_export_needs_the_bucket_that_it_goes_to(
+    workspace: Workspace, case: Case, scheme: str, request: pytest.FixtureRequest
+) -> None:
+    make(workspace, case)
+    if scheme != "s3":
+        request.getfixturevalue(scheme)
+    to = f"{scheme}://new-{case.bucket}/out"
+    name = to.removesuffix("/out").removeprefix("s3://")
+    with pytest.raises(OperatorError, match=f"The destination's bucket '{name}' does not exist in ") as refused:
+        declare.create(workspace, "logs", declared(to))
+    assert refused.value.field == "destination"
+    assert workspace.catalog.exports.all(workspace.catalog.archives.get("logs")) == ()
+    create_bucket(workspace.settings.store, name)
+    declare.create(workspace, "logs", declared(to))
+    with pytest.raises(OperatorError, match="The destination's bucket '.*gone' does not exist in "):
+        declare.change(workspace, "logs", "files", {"destination": f"{scheme}://gone/out"})
+
+
+def test_a_store_that_does_not_answer_refuses_no_export(
+    workspace: Workspace, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine may be the one that exports, with another network and login."""
+    make(workspace, case)
+    monkeypatch.setenv("AZURE_STORAGE_SERVICE_ENDPOINT", "http://127.0.0.1:9/me")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "me")
+    monkeypatch.setenv("AZURE_STORAGE_KEY", "a2V5")
+    assert declare.create(workspace, "logs", declared("az://archive/out")).export.name == "files"
 
 
 def test_exports_beside_one_another_share_a_destination(workspace: Workspace, case: Case, to: str) -> None:

@@ -313,3 +313,10 @@ def test_the_plan_says_what_will_not_stay(workspace: Workspace, wire: Wire, buck
         "Stream BACK keeps the newest 3 messages (max_msgs), and up to 5 come",
         "A purge of stream BACK is not noticed: it removes messages itself (max_age, max_msgs_per_subject)",
     ]
+
+
+def test_what_a_publisher_cannot_know_ends_with_the_command_that_goes_on(workspace: Workspace) -> None:
+    """It knows no replay: the attempt that it publishes for does."""
+    for step in (Next.PUBLISH_AGAIN(), Next.CHANGE_TARGET()):
+        error = attempt.cause(workspace, "r1", TargetError("What became of the last messages cannot be known", step))
+        assert "nats3 load resume r1" in error.text_in(cli.WORDS)

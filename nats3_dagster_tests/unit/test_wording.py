@@ -68,6 +68,18 @@ def test_no_module_below_the_faces_names_a_command_or_an_option() -> None:
     assert found == []
 
 
+def test_a_replay_that_is_to_go_on_is_resumed_by_its_id() -> None:
+    """An advice without the id sends the reader to a list."""
+    text = re.compile(r"run the replay again", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for number, line in enumerate(_code(path), 1)
+        if text.search(line)
+    ]
+    assert found == []
+
+
 def test_the_command_of_a_step_stands_in_the_table_alone() -> None:
     """A sentence of a face takes it from there (Step.command)."""
     commands = {code.command.partition("{")[0] for code in Next if "{" in code.command}

@@ -1,11 +1,11 @@
-"""The buckets of an archive, its own and those of copies: there before anything depends on them."""
+"""The buckets of an archive and of its exports: there before anything depends on them."""
 
 from collections.abc import Sequence
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.objects import bucket_exists
-from nats3_dagster.steps import Next
+from nats3_dagster.objects import StoreOptions, bucket_exists
+from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
 
 
@@ -18,10 +18,11 @@ def missing_buckets(
     missing = tuple(name for name in names if not bucket_exists(store, name))
     if missing and not create_bucket:
         name = missing[0]
-        of = "bucket" if name == spec.bucket else "bucket of a copy"
-        raise OperatorError(
-            f"The {of} {name!r} does not exist in {store.of(name).place}",
-            Next.CREATE_BUCKET(),
-            field="bucket" if name == spec.bucket else "copies",
-        )
+        role, field = ("bucket", "bucket") if name == spec.bucket else ("bucket of a copy", "copies")
+        raise absent(store, name, role, Next.CREATE_BUCKET(), field)
     return missing
+
+
+def absent(store: StoreOptions, name: str, role: str, step: Step | str, field: str) -> OperatorError:
+    """The OperatorError for a bucket that does not exist. `role`: its noun; `field`: the one that names it."""
+    return OperatorError(f"The {role} {name!r} does not exist in {store.of(name).place}", step, field=field)

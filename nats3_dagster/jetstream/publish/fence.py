@@ -80,7 +80,7 @@ async def until_gone(client: Connection, inbox: str, until: float) -> None:
         await asyncio.sleep(0.05)
     raise Interrupted(
         f"NATS at {client.address} still holds a connection that was given up, with messages of this replay in it",
-        "Run the replay again when the server has dropped it",
+        Next.PUBLISH_AGAIN(),
     )
 
 
@@ -163,5 +163,5 @@ async def _until_stopped(client: Connection, replay_id: str, attempt: int, nonce
 def _does_not_stop(replay_id: str) -> TargetError:
     return TargetError(
         f"An earlier attempt of replay {replay_id} is still publishing and does not stop",
-        "End its Spark job or process, then run the replay again",
+        Next.END_ATTEMPT_AND_RESUME(replay=replay_id),
     )

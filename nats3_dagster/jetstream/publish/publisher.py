@@ -26,6 +26,7 @@ from nats3_dagster.jetstream.publish.guard import Guard
 from nats3_dagster.jetstream.publish.outbox import Outbox
 from nats3_dagster.jetstream.publish.probe import until_quiet, until_stored
 from nats3_dagster.jetstream.publish.state import Event, State
+from nats3_dagster.steps import Next
 
 # A stream of 2.11 or later drops what comes while 10,000 messages wait to be stored: two publishers have room in that.
 INFLIGHT_MESSAGES = 4096
@@ -194,7 +195,7 @@ class Publisher:
                     return  # the caller asks as soon as there is a server again
                 if time.monotonic() > until:
                     raise TargetError(
-                        f"What became of the last messages cannot be known: {error.what}", "Run the replay again later"
+                        f"What became of the last messages cannot be known: {error.what}", Next.PUBLISH_AGAIN()
                     ) from error
                 time.sleep(0.2)
 

@@ -4,6 +4,7 @@ workload identity, managed identity, the login of the az command. The SDK renews
 Invariant: what the SDK found never leaves the process. Spark's workers find their own. No key shows in an error.
 """
 
+import base64
 import logging
 import os
 from functools import cache
@@ -58,7 +59,7 @@ def _service(_environment: tuple[str | None, ...]) -> Any:
     }
     try:
         if connection:
-            return BlobServiceClient.from_connection_string(connection, **options)
+            return _signing(BlobServiceClient.from_connection_string(connection, **options))
         account = _read(_ACCOUNT)
         if not account:
             raise OperatorError(
@@ -67,7 +68,7 @@ def _service(_environment: tuple[str | None, ...]) -> Any:
             )
         url = _read(_ENDPOINT) or f"https://{account}.blob.core.windows.net"
         if key:
-            return BlobServiceClient(url, AzureNamedKeyCredential(account, key), **options)
+            return _signing(BlobServiceClient(url, AzureNamedKeyCredential(account, key), **options))
         if sas:
             return BlobServiceClient(url, AzureSasCredential(sas), **options)
         return BlobServiceClient(url, _identity(), **options)
@@ -76,6 +77,20 @@ def _service(_environment: tuple[str | None, ...]) -> Any:
             "The SDK of Azure cannot read the settings of the storage account",
             "Correct AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY",
         ) from None
+
+
+def _signing(client: Any) -> Any:
+    """The client, if its account key can sign requests. Raises OperatorError."""
+    key = getattr(client.credential, "account_key", "")
+    try:
+        base64.b64decode(key)
+    except ValueError:
+        raise OperatorError(
+            f"The key of the Azure account {client.account_name} is not one: it is not base64",
+            "Copy the whole access key of the account into AZURE_STORAGE_KEY, or after AccountKey= into "
+            "AZURE_STORAGE_CONNECTION_STRING",
+        ) from None
+    return client
 
 
 def _identity() -> Any:
