@@ -15,6 +15,7 @@ from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.control import delete
 from nats3_dagster.replay.drive import drive
 from nats3_dagster.replay.messages.headers import header_room
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.replays import archived, dry_run, publish_here, replayed
 from nats3_dagster_tests.support.wire import Wire
