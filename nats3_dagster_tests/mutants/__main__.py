@@ -1,0 +1,167 @@
+"""Mutants of the modules that hold the promises, each judged by its nearest tests.
+
+    python -m nats3_dagster_tests.mutants [--only cut,seals] [--each 40] [--seed 1] [--jobs 2]
+
+`--each N` takes N mutants of each module, chosen by the seed. What was judged before is not judged again while its
+tests are the same. Fails if a mutant lives that survivors.toml does not name.
+"""
+
+import argparse
+import random
+import sys
+import threading
+import time
+from typing import Any
+
+from nats3_dagster_tests.mutants import report
+from nats3_dagster_tests.mutants.change import ROOT, Mutant
+from nats3_dagster_tests.mutants.crew import Crew
+from nats3_dagster_tests.mutants.python_changes import python_mutants
+from nats3_dagster_tests.mutants.record import Reached, Record, Verdict
+from nats3_dagster_tests.mutants.sql_changes import sql_mutants
+from nats3_dagster_tests.mutants.table import modules, nearest
+
+# Seconds of tests that a mutant may live through; and of one file of tests while it is traced.
+_ENOUGH_S, _FILE_S, _TEST_S = 30.0, 580, 170
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make mutants")
+    parser.add_argument("--only", default="", help="modules whose path has one of these words")
+    parser.add_argument("--each", type=int, default=0, help="so many mutants of each module")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    began, words = time.monotonic(), arguments.only.split(",")
+    own = [module for module in modules() if any(word in module for word in words)]
+    mutants = {module: _chosen(module, arguments.each, arguments.seed) for module in own}
+    record = Record()
+    print(f"{sum(map(len, mutants.values()))} mutants of {len(own)} modules", flush=True)
+    verdicts = _judge(mutants, record, arguments.jobs)
+    known = report.known_survivors()
+    left = report.print_report(mutants, verdicts, known)
+    print(f"{time.monotonic() - began:.0f} s")
+    sys.exit(1 if left else 0)
+
+
+def _chosen(module: str, each: int, seed: int) -> list[Mutant]:
+    found = sql_mutants(module) if module.endswith(".sql") else python_mutants(module)
+    if each and each < len(found):
+        found = random.Random(f"{seed} {module}").sample(found, each)
+    return found
+
+
+def _judge(mutants: dict[str, list[Mutant]], record: Record, jobs: int) -> dict[str, Verdict]:
+    """The verdict of each mutant by its key."""
+    verdicts: dict[str, Verdict] = {}
+    waiting: list[Mutant] = []
+    for module, own in mutants.items():
+        for mutant in own:
+            if verdict := record.verdict(mutant, nearest(module)):
+                verdicts[mutant.key] = verdict
+            else:
+                waiting.append(mutant)
+    if not waiting:
+        return verdicts
+    files = sorted({file for mutant in waiting for file in nearest(mutant.module)})
+    print(f"{len(waiting)} to judge by {len(files)} files of tests", flush=True)
+    with Crew(jobs, files) as crew:
+        print("Servers run", flush=True)
+        crew.tell({"do": "files", "files": [str(ROOT / module) for module in modules()]})
+        reached = _reached(crew, files, record)
+        by_key = {mutant.key: mutant for mutant in waiting}
+        orders = []
+        for mutant in waiting:
+            tests = _tests(mutant, reached)
+            if tests:
+                orders.append({"key": mutant.key, "tests": tests, **_order(mutant)})
+            else:
+                verdicts[mutant.key] = record.judged(mutant, nearest(mutant.module), "not reached", "", 0)
+        lock, began = threading.Lock(), time.monotonic()
+
+        def take(order: dict[str, Any], answer: dict[str, Any]) -> None:
+            mutant = by_key[order["key"]]
+            with lock:
+                verdict = record.judged(
+                    mutant, nearest(mutant.module), answer["end"], answer.get("killer", ""), answer["seconds"]
+                )
+                verdicts[mutant.key] = verdict
+                if len(verdicts) % 50 == 0:
+                    print(f"{len(verdicts)} judged, {time.monotonic() - began:.0f} s", flush=True)
+
+        crew.share(orders, take)
+    return verdicts
+
+
+def _reached(crew: Crew, files: list[str], record: Record) -> dict[str, list[Reached]]:
+    """What the tests of each file reach."""
+    named = {file: [module for module in modules() if file in nearest(module)] for file in files}
+    found = {file: own for file in files if (own := record.reached(file, named[file])) is not None}
+    lock = threading.Lock()
+
+    def take(order: dict[str, Any], answer: dict[str, Any]) -> None:
+        file = order["file"]
+        with lock:
+            found[file] = record.found_reach(file, named[file], answer["lines"])
+            print(f"{file}: {len(found[file])} tests, {answer['seconds']:.0f} s", flush=True)
+            for test in found[file]:
+                if not test.passed:
+                    print(f"    does not pass: {test.test}", flush=True)
+
+    orders = [
+        {
+            "do": "reach",
+            "file": file,
+            "files": {str(ROOT / module): module for module in named[file]},
+            "limit": _FILE_S,
+            "test_limit": _TEST_S,
+        }
+        for file in files
+        if file not in found
+    ]
+    crew.share(orders, take)
+    return found
+
+
+def _tests(mutant: Mutant, reached: dict[str, list[Reached]]) -> dict[str, float]:
+    """The tests that reach the mutant and pass without it, the pure and the fast ones first, with their seconds."""
+    tests = [
+        test for file in nearest(mutant.module) for test in reached[file] if test.passed and _is_reached(mutant, test)
+    ]
+    tests.sort(key=lambda test: ("/unit/" not in test.test, test.seconds))
+    chosen: dict[str, float] = {}
+    for test in tests:
+        if chosen and sum(chosen.values()) + test.seconds > _ENOUGH_S:
+            break
+        chosen[test.test] = test.seconds
+    return chosen
+
+
+def _is_reached(mutant: Mutant, test: Reached) -> bool:
+    if mutant.module.endswith(".sql"):
+        return mutant.name in test.statements
+    first, last = mutant.lines
+    if not first:  # of the module itself
+        return mutant.module in test.lines
+    return any(first <= line <= last for line in test.lines.get(mutant.module, ()))
+
+
+def _order(mutant: Mutant) -> dict[str, Any]:
+    """The change as a worker takes it."""
+    source = mutant.mutated.decode()
+    if mutant.module.endswith(".sql"):
+        return {"do": "statement", "name": mutant.name, "source": source}
+    if not mutant.lines[0]:
+        module = mutant.module.removesuffix(".py").replace("/", ".")
+        return {"do": "variable", "module": module, "name": mutant.name, "source": source}
+    return {
+        "do": "function",
+        "file": str(ROOT / mutant.module),
+        "name": mutant.name,
+        "line": mutant.name_line,
+        "source": source,
+    }
+
+
+if __name__ == "__main__":
+    main()

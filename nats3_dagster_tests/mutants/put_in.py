@@ -1,0 +1,76 @@
+"""A mutant put into a process that has imported the module: the function's code is exchanged, the statement's text, or
+the variable's value wherever a module has it.
+"""
+
+import gc
+import sys
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from types import CodeType, FunctionType
+from typing import Any
+
+from nats3_dagster.catalog import statements
+
+# Functions by the file of their code, as `functions_by_file` found them.
+Functions = Mapping[str, list[FunctionType]]
+
+
+class NotPutInError(Exception):
+    """The process has no such function or variable."""
+
+
+def functions_by_file(files: set[str]) -> Functions:
+    """Returns the functions whose code is of one of these files. Each is an object that the collector knows, whatever
+    wraps it."""
+    found: dict[str, list[FunctionType]] = {file: [] for file in files}
+    for one in gc.get_objects():
+        if type(one) is FunctionType and (own := found.get(one.__code__.co_filename)) is not None:
+            own.append(one)
+    return found
+
+
+def put_in_function(functions: Functions, file: str, name: str, line: int, source: bytes) -> None:
+    """Exchanges the code of the function that begins in this line, and of no other. Raises NotPutInError."""
+    wanted = [code for code in _codes(compile(source, file, "exec")) if code.co_qualname == name]
+    code = next((code for code in wanted if code.co_firstlineno == line), None)
+    own = [one for one in functions[file] if one.__code__.co_qualname == name and one.__code__.co_firstlineno == line]
+    if code is None or not own:
+        raise NotPutInError(f"{file} has no function {name} in line {line}")
+    for one in own:
+        one.__code__ = code
+
+
+def put_in_variable(module: str, name: str, source: bytes) -> None:
+    """Gives a variable of a module its changed value, in each module that has it. Raises NotPutInError, or what the
+    changed expression raises."""
+    fresh: dict[str, Any] = {**vars(sys.modules[module]), "__name__": module}
+    old = fresh[name]
+    exec(compile(source, module, "exec"), fresh)
+    new = _with_old_names(fresh[name], vars(sys.modules[module]))
+    for other in list(sys.modules.values()):
+        if getattr(other, "__dict__", {}).get(name) is old:
+            setattr(other, name, new)
+
+
+def put_in_statement(name: str, text: str) -> None:
+    """Gives a statement of SQL its changed text."""
+    statements._statements()[name] = statements.parse(text)[name].encode()
+
+
+def _with_old_names(value: Any, names: Mapping[str, Any]) -> Any:
+    """Returns a table with the members of the enumerations that the process has already, instead of those that the
+    second run of the module made."""
+    if isinstance(value, dict):
+        return {_with_old_names(k, names): _with_old_names(v, names) for k, v in value.items()}  # pyright: ignore
+    if isinstance(value, frozenset):
+        return frozenset(_with_old_names(one, names) for one in value)  # pyright: ignore
+    if isinstance(value, Enum):
+        return names[type(value).__name__][value.name]
+    return value
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)

@@ -1,0 +1,102 @@
+"""Mutants: what is changed, and that its table and its list name what there is."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from nats3_dagster_tests.mutants import python_changes, report, sql_changes
+from nats3_dagster_tests.mutants.change import ROOT, Mutant
+from nats3_dagster_tests.mutants.table import modules, nearest
+
+PYTHON = '''
+LIMIT = 10
+TABLE = {"a": Kind.ONE, "b": Kind.TWO}
+
+def chosen(first, last, *, over=False):
+    """Says something about 7."""
+    log.info("text %s", 1)
+    if first <= last and over:
+        return [n for n in range(first, last + 1) if n]
+    for n in numbers:
+        if not n:
+            continue
+        total += n
+    raise ValueError(f"{first + 1} is no number")
+'''
+SQL = """-- name: holes(archive, last)
+-- A comment with 1 < 2 and 'a' > 'b'.
+select min(n) from nats3.hole h left join x on true where seqs <= :last and h.n::int is not null order by 1 desc;
+"""
+
+
+def mutants_of(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mutant]:
+    (folder / name).write_text(text)
+    for module in (python_changes, sql_changes):
+        monkeypatch.setattr(module, "ROOT", folder)
+    make = python_changes.python_mutants if name.endswith(".py") else sql_changes.sql_mutants
+    return make(name)
+
+
+def test_the_changes_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutants = mutants_of("module.py", PYTHON, tmp_path, monkeypatch)
+    for mutant in mutants:
+        ast.parse(mutant.mutated)
+    assert {mutant.was_and_is for mutant in mutants} == {
+        ("LIMIT = 10", "LIMIT = 11"),
+        ("LIMIT = 10", "LIMIT = 9"),
+        ('TABLE = {"a": Kind.ONE, "b": Kind.TWO}', 'TABLE = { "b": Kind.TWO}'),
+        ('TABLE = {"a": Kind.ONE, "b": Kind.TWO}', 'TABLE = {"a": Kind.ONE, }'),
+        ('TABLE = {"a": Kind.ONE, "b": Kind.TWO}', 'TABLE = {"a": Kind.TWO, "b": Kind.TWO}'),
+        ('TABLE = {"a": Kind.ONE, "b": Kind.TWO}', 'TABLE = {"a": Kind.ONE, "b": Kind.ONE}'),
+        ("if first <= last and over:", "if not (first <= last and over):"),
+        ("if first <= last and over:", "if first < last and over:"),
+        ("if first <= last and over:", "if first <= last or over:"),
+        ("return [n for n in range(first, last + 1) if n]", "return None"),
+        ("return [n for n in range(first, last + 1) if n]", "return [n for n in range(first, last - 1) if n]"),
+        ("return [n for n in range(first, last + 1) if n]", "return [n for n in range(first, last + 2) if n]"),
+        ("return [n for n in range(first, last + 1) if n]", "return [n for n in range(first, last + 0) if n]"),
+        ("return [n for n in range(first, last + 1) if n]", "return [n for n in range(first, last + 1) if not (n)]"),
+        ("if not n:", "if (n):"),
+        ("continue", "pass"),
+        ("total += n", "pass"),
+        ('raise ValueError(f"{first + 1} is no number")', "pass"),
+    }
+
+
+def test_the_changes_of_a_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutants = mutants_of("statements.sql", SQL, tmp_path, monkeypatch)
+    (line,) = {mutant.was_and_is[0] for mutant in mutants}
+    assert [mutant.was_and_is[1] for mutant in mutants] == [
+        line.replace("min(", "max("),
+        line.replace("left join", "join"),
+        line.replace("<=", "<"),
+        line.replace(" and ", " or "),
+        line.replace("is not null", "is null"),
+        line.replace(" desc", " "),
+        line.replace("order by 1", "order by 2"),
+    ]
+
+
+def test_each_mutant_has_a_key_of_its_own() -> None:
+    for module in modules():
+        found = sql_changes.sql_mutants(module) if module.endswith(".sql") else python_changes.python_mutants(module)
+        assert max(Counter(mutant.key for mutant in found).values()) == 1, module
+
+
+def test_each_module_has_tests() -> None:
+    assert [module for module in modules() if not (ROOT / module).exists() or not nearest(module)] == []
+
+
+def test_each_survivor_is_a_mutant_and_has_a_reason() -> None:
+    known = report.known_survivors()
+    found = {
+        report.place_of(mutant)
+        for module in {place[0] for place in known}
+        for mutant in (
+            sql_changes.sql_mutants(module) if module.endswith(".sql") else python_changes.python_mutants(module)
+        )
+    }
+    assert [place for place in known if place not in found] == []
+    assert all(known.values())
