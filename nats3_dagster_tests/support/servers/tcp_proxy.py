@@ -9,6 +9,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+_Pair = tuple[socket.socket, socket.socket]  # a client, and its connection to the server
+
 _LINGER_0 = struct.pack("ii", 1, 0)  # close() then resets the connection
 
 
@@ -23,7 +25,8 @@ class TcpProxy:
         # Clients that have connected so far.
         self.connections = 0
         self._lock = threading.Lock()
-        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._pairs: list[_Pair] = []
+        self._half_ended: set[_Pair] = set()  # one direction has ended
         self._open = threading.Event()  # cleared while nothing passes
         self._hung_up: set[socket.socket] = set()  # clients that get nothing more
         self.repair()
@@ -106,10 +109,25 @@ class TcpProxy:
                 client.close()
                 continue
             server.settimeout(None)
+            pair = client, server
             with self._lock:
-                self._pairs.append((client, server))
-            threading.Thread(target=self._pump, args=(client, server, True), daemon=True).start()
-            threading.Thread(target=self._pump, args=(server, client, False), daemon=True).start()
+                self._pairs.append(pair)
+            for from_client in (True, False):
+                threading.Thread(target=self._serve, args=(pair, from_client), daemon=True).start()
+
+    def _serve(self, pair: _Pair, from_client: bool) -> None:
+        """One direction of a connection. Its sockets are closed when both have ended."""
+        client, server = pair
+        self._pump(*(pair if from_client else (server, client)), from_client)
+        with self._lock:
+            if pair not in self._half_ended:
+                self._half_ended.add(pair)
+                return
+            self._half_ended.remove(pair)
+            if pair in self._pairs:  # not taken away by a reset
+                self._pairs.remove(pair)
+        client.close()
+        server.close()
 
     def _pump(self, source: socket.socket, target: socket.socket, from_client: bool) -> None:
         with suppress(OSError):
