@@ -27,7 +27,7 @@ help:
 	@echo "make object-lock-store   versitygw, built with Go, for the tests of Object Lock"
 	@echo "make cloud-stores        Azurite (npm) and fake-gcs-server (Go), for the tests of Azure and Google"
 	@echo "make kubernetes          deploy/kubernetes on the cluster of kubectl's context, if that is named for tests"
-	@echo "make containers          the image and the stack of deploy/compose.yaml, built and run with Docker or Podman"
+	@echo "make containers          the image, the stack of deploy/compose.yaml and the units of deploy/systemd, run in containers"
 	@echo "make check               lint, types, layers, known holes of libraries"
 	@echo "make dev                 NATS, Postgres, S3 and the Dagster UI on this machine"
 	@echo "make setup               .venv with tests and tools, nats-server, Java; make demo and make dev do without the tools"
@@ -102,7 +102,8 @@ cloud-stores:
 containers: setup
 	@scripts/containers.sh .nats3/containers
 	@set -a; . .nats3/containers/env; \
-	    $(RUN) $(BIN)/python -m pytest -n 0 -s $(ARGS) nats3_dagster_tests/deploy/test_containers.py
+	    $(RUN) $(BIN)/python -m pytest -n 0 -s $(ARGS) nats3_dagster_tests/deploy/test_containers.py \
+	    nats3_dagster_tests/deploy/test_systemd.py
 
 # The types are checked by one process; the rest runs beside it.
 check: setup
