@@ -221,6 +221,13 @@ class Next(Enum):
     COPY = "Copy what is missing, which says what is wrong there", "nats3 store copy {archive}"
     COMPACT = "Compact archive {archive} again", "nats3 chunk compact {archive}"
     REPAIR = "Repair archive {archive}", "nats3 chunk repair {archive}"
+    REMOVE_BY_HAND = (
+        (
+            "Remove {key} from the bucket {bucket}: nats3 removes nothing that it did not write or cannot read. Then "
+            "finish the erasures of archive {archive}"
+        ),
+        "nats3 store sweep",
+    )
     REPLACE_TABLE = (
         "Create the table of archive {archive} in its place; the former table is dropped, its files stay",
         "nats3 table create {archive} --replace",

@@ -20,6 +20,11 @@ _NAME = re.compile(
     re.ASCII,
 )
 
+# Manifests, settings, records and the owner.
+_DOCUMENTS = (".json", ".json.zst")
+# No chunk is as large: its messages have 256 MiB at most.
+_MOST_BYTES = 1 << 30
+
 
 class ChunkName(NamedTuple):
     """The parts of a chunk's key."""
@@ -44,6 +49,11 @@ def parse_key(key: str) -> ChunkName | None:
         f"{match[1]}-{match[2]}:00", match["token"], SeqRange(int(match[4]), int(match[5])), match["digest"]
     )
     return name if _are_times(name.hour, name.token) and 0 < name.covers.first <= name.covers.last < 1 << 63 else None
+
+
+def may_be_chunk(key: str, size: int) -> bool:
+    """False for an archive's own documents and for an object that is larger than any chunk."""
+    return not key.endswith(_DOCUMENTS) and size <= _MOST_BYTES
 
 
 # Many keys have the same.

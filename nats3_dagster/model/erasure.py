@@ -39,6 +39,8 @@ class Trace:
     version: str = ""
     # Why it stays.
     why: str = ""
+    # True where nats3 does not remove it: it did not write it, or cannot read it.
+    by_hand: bool = False
 
     def __str__(self) -> str:
         version = f" version {self.version}" if self.version else ""

@@ -265,6 +265,36 @@ def test_an_orphan_goes_once_it_is_old_and_the_archive_does_not_need_it(
         workspace.catalog.chunks.commit(archive, [needless], begun=archive.created_at)
 
 
+def test_an_object_with_messages_is_named_whatever_its_name_is(
+    workspace: Workspace, bucket: str, s3_client: Any, nats3: Command
+) -> None:
+    """Another program put it there. It stays: only its owner knows what it is for."""
+    archive = new_archive(workspace, bucket)
+    workspace.catalog.chunks.commit(archive, [put(workspace, archive, HOURS[0], (1, 10))])
+    more = put(workspace, archive, HOURS[0], (8, 15))
+    s3_client.copy_object(Bucket=bucket, Key="archive=logs/mine", CopySource={"Bucket": bucket, "Key": more.key})
+    s3_client.delete_object(Bucket=bucket, Key=more.key)
+    for name in ("archive=logs/notes.txt", "archive=logs/date=2026-11-21/hour=07/_SUCCESS"):
+        s3_client.put_object(Bucket=bucket, Key=name, Body=BODY)
+    reason = (
+        "8 messages of the sequences 8-15: it has not the name of a chunk. The archive misses 5 of them: copy it to "
+        f"{more.key}, and adopt that"
+    )
+    for words in (("--dry-run",), ()):
+        ran = nats3.ok("store", "sweep", "--orphans", "--older-than", "0s", *words, "-o", "json")
+        own = [one for one in ran.json["orphans"] if one["key"].endswith("/mine")]
+        assert len(own) == len(ran.json["orphans"]) == 1
+        assert own[0]["kept"] in (reason, "it is new")  # the store's clock counts in seconds
+    verified = nats3.ok("chunk", "verify", "logs", "-o", "json")
+    assert f"archive=logs/mine: {reason}" in verified.err
+    assert verified.json["unlisted"]["objects"] == 1
+    assert nats3.ok("chunk", "adopt", "logs", "-o", "json").json["adopted"] == 0
+    # What it advises.
+    s3_client.copy_object(Bucket=bucket, Key=more.key, CopySource={"Bucket": bucket, "Key": "archive=logs/mine"})
+    s3_client.delete_object(Bucket=bucket, Key="archive=logs/mine")
+    assert "misses 5 of" in nats3.ok("chunk", "verify", "logs").err
+
+
 @contextmanager
 def locking(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, locked: str) -> Iterator[Workspace]:
     """A workspace whose store refuses to delete the object of this key."""

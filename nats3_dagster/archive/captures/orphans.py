@@ -15,7 +15,7 @@ import numpy as np
 
 from nats3_dagster.archive.source.agreement import disagreement
 from nats3_dagster.chunks import ChunkReader, open_chunk
-from nats3_dagster.chunks.naming import hour_folder, parse_key
+from nats3_dagster.chunks.naming import hour_folder, may_be_chunk, parse_key
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, ChunkMeta, Incarnation, SeqRange, clipped
@@ -51,8 +51,9 @@ class Orphans:
         # for each chunk of a job, and thousands of keys.
         self._listed: dict[str, list[str]] = {}
         self._ranges: dict[tuple[str, Incarnation], tuple[list[str], Int64s]] = {}
-        # All objects of the archive, once they were listed.
+        # All chunks of the archive by their names, once they were listed; and what else may be one.
         self._all: dict[str, int] | None = None
+        self._foreign: dict[str, int] = {}
         # The one that was opened last.
         self._opened: Orphan | None = None
         # The keys of objects that are not used, and why not.
@@ -103,11 +104,20 @@ class Orphans:
         time."""
         if self._all is None:
             spec = self._archive.spec
-            listed = self._workspace.bucket(spec.bucket).list(archive_prefix(spec.prefix, spec.name))
-            self._all = {key: size for key, size in listed if parse_key(key)}
+            listed = dict(self._workspace.bucket(spec.bucket).list(archive_prefix(spec.prefix, spec.name)))
+            self._all = {key: size for key, size in listed.items() if parse_key(key)}
+            self._foreign = {
+                key: size for key, size in listed.items() if key not in self._all and may_be_chunk(key, size)
+            }
             self._ranges.clear()
         unknown = self._unknown(self._all)
         return {key: self._all[key] for key in unknown}
+
+    def foreign(self) -> dict[str, int]:
+        """Key and size of each object that may be a chunk, and has not the name of one: another program put it
+        there."""
+        self.all()
+        return self._foreign
 
     @staticmethod
     def covers(key: str, incarnation: Incarnation) -> SeqRange | None:

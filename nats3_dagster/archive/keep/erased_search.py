@@ -15,7 +15,7 @@ from nats3_dagster.archive.proof.unlisted import missing_of
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import ChunkReader, open_chunk
-from nats3_dagster.chunks.naming import parse_key
+from nats3_dagster.chunks.naming import may_be_chunk, parse_key
 from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, SeqRange
@@ -23,17 +23,15 @@ from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.erasure import ErasedSequences, Trace
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.objects import ObjectVersion, delete_version, get_version, list_versions, locked_until
+from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
 
 # How long another process may copy into a bucket.
 PATIENCE_S = 60.0
 # Objects whose rows are asked for at once.
 _PAGE = 1000
-# Manifests, settings, records and the owner.
-_DOCUMENTS = (".json", ".json.zst")
-# Bytes. No chunk is as large: its messages have 256 MiB at most.
-_MOST_BYTES = 1 << 30
 _UNREADABLE = "it cannot be read, and by its name it may have them"
+_FOREIGN = "it has not the name of a chunk: another program put it there"
 _SOFT_DELETED = "soft delete of the bucket keeps it"
 
 
@@ -62,17 +60,17 @@ def search(workspace: Workspace, archive: Archive, bucket: str, erased: ErasedSe
                 reader = open_chunk(get_version(store, bucket, one.key, one.version_id))
                 own = sequences.get(reader.meta.incarnation.created_ns)
                 if own and own.count(reader):
-                    yield trace
+                    yield trace if name else replace(trace, why=_FOREIGN, by_hand=True)
             except ObjectMissing:
                 continue  # removed since it was listed
             except ChunkError:
                 if may_have:
-                    yield replace(trace, why=_UNREADABLE)
+                    yield replace(trace, why=_UNREADABLE, by_hand=True)
 
 
 def _may_be_chunk(one: ObjectVersion) -> bool:
-    """False for delete markers and our documents, which have no message."""
-    return not (one.is_delete_marker or one.key.endswith(_DOCUMENTS) or one.size > _MOST_BYTES)
+    """False for delete markers and documents, which have no message."""
+    return not one.is_delete_marker and may_be_chunk(one.key, one.size)
 
 
 def count_in(reader: ChunkReader, ranges: Sequence[SeqRange]) -> int:
@@ -101,6 +99,14 @@ class _Sequences:
             inside = at < len(self._lasts)
             found += int((self._firsts[at[inside]] <= seqs[inside]).sum())
         return found
+
+
+def step_of(archive: Archive, traces: Sequence[Trace]) -> Step:
+    """What to do about what a search found, or what stays."""
+    trace = next((one for one in traces if one.by_hand), None)
+    if trace is None:
+        return Next.FINISH_ERASURES(archive=archive.name)
+    return Next.REMOVE_BY_HAND(archive=archive.name, key=trace.key, bucket=trace.bucket)
 
 
 def remove(workspace: Workspace, archive: Archive, traces: Sequence[Trace]) -> tuple[int, list[Trace]]:
@@ -144,8 +150,6 @@ def _soft_deleted(workspace: Workspace, trace: Trace) -> str:
 def _needed(workspace: Workspace, archive: Archive, trace: Trace) -> str:
     """Why an object with erased messages may not go yet; empty where it may."""
     bucket, key = trace.bucket, trace.key
-    if parse_key(key) is None:
-        return "it has not the name of a chunk: another program put it there. Remove it by hand"
     if trace.why:
         return trace.why
     if workspace.catalog.chunks.by_key(archive.spec.bucket, key):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC
 from uuid import uuid4
 
-from nats3_dagster.archive.keep.erased_search import search
+from nats3_dagster.archive.keep.erased_search import search, step_of
 from nats3_dagster.archive.keep.erasure_work import Erased, agree, carry_out_open, named, unchecked_error
 from nats3_dagster.archive.keep.reasons import reason_of
 from nats3_dagster.archive.source.observe import observe_source
@@ -22,6 +22,7 @@ from nats3_dagster.errors import Conflict, Nats3Error, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Incarnation, SeqRange, without
 from nats3_dagster.model.erasure import ErasureRecord, Trace, joined
+from nats3_dagster.steps import Step
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class Proof:
     buckets: tuple[str, ...]
     # What has an erased message; empty if nothing does.
     traces: tuple[Trace, ...]
+    # What to do about them.
+    step: Step
 
 
 def plan(workspace: Workspace, archive: Archive, wanted: Wanted) -> Erased:
@@ -140,7 +143,8 @@ def prove(workspace: Workspace, archive: Archive) -> Proof:
             traces += search(workspace, archive, bucket, sequences)
     if traces:
         erasures.reopen(archive)
-    return Proof(archive.name, len(rows), sum(row.messages for row in rows), buckets, tuple(traces))
+    step = step_of(archive, traces)
+    return Proof(archive.name, len(rows), sum(row.messages for row in rows), buckets, tuple(traces), step)
 
 
 def _without_erased(workspace: Workspace, archive: Archive, wanted: Wanted) -> Wanted:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from nats3_dagster.archive.keep.cut import Cut, cut, found_cut
-from nats3_dagster.archive.keep.erased_search import remove, search
+from nats3_dagster.archive.keep.erased_search import remove, search, step_of
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.stored import erasure_records, folder
 from nats3_dagster.archive.stored.removal import remove_objects
@@ -77,7 +77,7 @@ def carry_out_open(workspace: Workspace, archive: Archive) -> Erased:
         erasures.left_over(archive, len(left))
         problem = problem or StoreError(
             f"{len(left):,} objects of archive {archive.name} still have erased messages. {left[0]}",
-            Next.FINISH_ERASURES(archive=archive.name),
+            step_of(archive, left),
         )
     else:
         erasures.finish(archive, open_ones)

@@ -12,6 +12,7 @@ from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.erased import erased_of
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.chunks import ChunkReader, open_chunk
+from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.model import REMOVED, Archive, Gap, Incarnation, SeqRange, clipped
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.workspace import Workspace
@@ -36,7 +37,8 @@ class Unlisted:
 
 def examine(workspace: Workspace, archive: Archive, orphans: Orphans | None = None) -> Iterator[Unlisted]:
     """Each unlisted object, opened, proven and compared with the stream; also what deleted archives of this folder had
-    at their end. `orphans`: of a bucket that was listed before. Raises StoreError, SourceError."""
+    at their end, and objects with messages under other names than those of chunks. `orphans`: of a bucket that was
+    listed before. Raises StoreError, SourceError."""
     orphans = orphans or unlisted_orphans(workspace, archive)
     incarnations = workspace.catalog.coverage.incarnations(archive)
     for key, size in orphans.all().items():
@@ -48,6 +50,23 @@ def examine(workspace: Workspace, archive: Archive, orphans: Orphans | None = No
             yield Unlisted(key, size, len(seqs), _missing(workspace, archive, orphan.reader, seqs))
         else:
             yield Unlisted(key, size, reason=orphans.refused[key])
+    for key, size in orphans.foreign().items():
+        if reason := _foreign_reason(workspace, archive, key):
+            yield Unlisted(key, size, reason=reason)
+
+
+def _foreign_reason(workspace: Workspace, archive: Archive, key: str) -> str:
+    """Why an object with the name of no chunk is not adopted, with the messages that it has; empty if it has none that
+    can be read. Raises StoreError."""
+    try:
+        reader = open_chunk(workspace.bucket(archive.spec.bucket).get(key))
+        meta = reader.verify()
+    except (ChunkError, ObjectMissing):
+        return ""
+    text = f"{meta.messages:,} messages of the sequences {meta.covers}: it has not the name of a chunk"
+    if meta.archive == archive.name and (missing := missing_of(workspace, archive, reader)):
+        text += f". The archive misses {missing:,} of them: copy it to {meta.key}, and adopt that"
+    return text
 
 
 def unlisted_orphans(workspace: Workspace, archive: Archive) -> Orphans:

@@ -118,5 +118,5 @@ def _show_proof(proof: erasure.Proof, output: Format) -> None:
     if proof.traces:
         raise StoreError(
             f"{counted(len(proof.traces), 'object')} of archive {proof.archive} may have erased messages",
-            Next.FINISH_ERASURES(archive=proof.archive),
+            proof.step,
         )
