@@ -223,8 +223,8 @@ class Next(Enum):
     REPAIR = "Repair archive {archive}", "nats3 chunk repair {archive}"
     REMOVE_BY_HAND = (
         (
-            "Remove {key} from the bucket {bucket}: nats3 removes nothing that it did not write or cannot read. Then "
-            "finish the erasures of archive {archive}"
+            "Remove {key} from the bucket {bucket} yourself: a sweep takes nothing that it did not write or cannot "
+            "read. Then finish the erasures of archive {archive}"
         ),
         "nats3 store sweep",
     )

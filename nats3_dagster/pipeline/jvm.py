@@ -7,11 +7,9 @@ was killed reads the end of its standard input, and ends as well.
 
 import os
 import shlex
-import shutil
 import signal
 import struct
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -27,6 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import to_str
 
 from nats3_dagster.pipeline.java import spark_home
+from nats3_dagster.temporary_folder import temporary_folder
 
 Made = TypeVar("Made")
 # What a JVM gets to remove its temporary folders when it is asked to end.
@@ -53,9 +52,8 @@ class Jvm:
         arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         home = os.environ.get("SPARK_HOME") or str(spark_home())
         program = Path(home, "bin", "spark-submit")
-        folder = tempfile.mkdtemp(prefix="nats3-spark-")
-        try:
-            file = Path(folder, "gateway")
+        with temporary_folder("nats3-spark-") as folder:
+            file = folder / "gateway"
             # Without its home spark-submit starts a Python that looks for it.
             environment = {"SPARK_HOME": home, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(file)}
             process = self._open([str(program), *options, *arguments], environment)
@@ -67,8 +65,6 @@ class Jvm:
                     raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
                 time.sleep(_POLL_S)
             return _gateway(file.read_bytes())
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def end(self) -> None:
         """End it, with the shell and the launcher that it comes from. Nothing that it still writes is shown."""

@@ -271,7 +271,7 @@ def test_a_late_object_is_found_and_removed(
         Path(root, bucket, name).write_bytes(old)
         said = "".join(failed(nats3, "message", "erase", "logs", "--prove").split())
         assert name in said
-        by_hand = f"Remove{name}fromthebucket{bucket}:"
+        by_hand = f"Remove{name}fromthebucket{bucket}yourself"
         assert (by_hand in said) is stays
         swept = nats3("store", "sweep")
         assert (swept.status == 1) is stays

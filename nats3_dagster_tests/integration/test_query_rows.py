@@ -13,6 +13,7 @@ from nats3_dagster.errors import EngineError, Nats3Error, OperatorError
 from nats3_dagster.model import Selection
 from nats3_dagster.query import engine
 from nats3_dagster.query.limits import Limits
+from nats3_dagster.query.temporary import temporary
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -134,6 +135,23 @@ def test_an_interrupt_ends_it_and_leaves_nothing(workspace: Workspace, tmp_path:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "Interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_while_the_folder_is_made_leaves_none(tmp_path: Path) -> None:
+    """The signal comes as soon as there is a folder."""
+
+    def interrupt(frame: Any, event: str, function: Any) -> None:
+        if event == "c_return" and function.__name__ == "mkdir":
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt), temporary(Limits(temp_parent=tmp_path)):
+            pass
+    finally:
+        sys.setprofile(None)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -102,7 +102,7 @@ class _Sequences:
 
 
 def step_of(archive: Archive, traces: Sequence[Trace]) -> Step:
-    """What to do about what a search found, or what stays."""
+    """The next step for what a search found, or what stays."""
     trace = next((one for one in traces if one.by_hand), None)
     if trace is None:
         return Next.FINISH_ERASURES(archive=archive.name)
