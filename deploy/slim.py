@@ -20,8 +20,14 @@ _PARTS = (
     # Tests of libraries and headers for compilers.
     "pandas/tests",
     "numpy/**/tests",
+    "sqlalchemy/testing",
+    "alembic/testing",
     "pyarrow/tests",
+    "pyarrow/_pyarrow_cpp_tests.*",
     "pyarrow/include",
+    "pyarrow/includes",
+    "pyarrow/src",
+    "pyarrow/*.p[xy][dix]",
     # RPC of other programs, which nothing here speaks.
     "pyarrow/libarrow_flight.so*",
     "pyarrow/libarrow_python_flight.so*",
@@ -37,8 +43,16 @@ _PARTS = (
     "pyspark/examples",
     "pyspark/data",
     "pyspark/python/lib/*.zip",
-    # The client of asyncio; Dagster's launcher uses the other one.
+    # Clients of asyncio; Dagster's launcher and the stores use the others.
     "kubernetes/aio",
+    "azure/identity/aio",
+    "azure/storage/blob/aio",
+    "azure/storage/blob/_generated/aio",
+    # Hive as Iceberg's catalog, which also needs Thrift, and the lock has none.
+    "hive_metastore",
+    # Colours for other languages than Python, in which tracebacks are shown.
+    "pygments/lexers/[!_ps]*.py",
+    "pygments/lexers/_[!_m]*.py",
 )
 # Jars of PySpark by the beginning of their names: parts of Spark that nothing here starts.
 _JARS = (
@@ -124,6 +138,8 @@ def _remove(folder: Path, pattern: str) -> None:
             shutil.rmtree(path)
         elif path.exists():
             path.unlink()
+            if path.suffix == ".py":
+                Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
 def _only_here(jar: Path) -> None:

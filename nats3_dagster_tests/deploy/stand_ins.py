@@ -4,14 +4,17 @@ They keep what compose.yaml uses of the originals: the commands, variables, volu
 """
 
 import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from nats3_dagster.dev.nats_server import find_nats_server
 from nats3_dagster.dev.postgres import programs
-from nats3_dagster_tests.deploy.engine import Engine, ask
+from nats3_dagster_tests.deploy.engine import BASE, Engine
 from nats3_dagster_tests.deploy.files import ROOT, compose
 
-_BASE = "FROM docker.io/library/debian:bookworm-slim\n"
+_BASE = f"FROM {BASE}\n"
 # Health checks of compose.yaml ask with wget; Alpine's images have it from busybox.
 _WGET = "RUN apt-get update && apt-get install -y --no-install-recommends busybox && ln -s /bin/busybox /usr/bin/wget\n"
 _POSTGRES = """#!/bin/sh
@@ -42,19 +45,21 @@ _S3_SERVERS = {"weed": _WEED, "versitygw": _VERSITYGW}
 
 def images(engine: Engine, folder: Path) -> tuple[dict[str, str], str]:
     """For each server's image of compose.yaml the one to use; and what stands in, in words."""
-    originals = {name: compose()["services"][name]["image"] for name in ("nats", "postgres", "s3")}
-    if all(engine.has(image) for image in originals.values()) or engine.can_pull:
-        return {image: image for image in originals.values()}, "the images of compose.yaml"
-    made, said = {}, []
+    chosen, said = {}, []
     for name, make in (("nats", _nats), ("postgres", _postgres), ("s3", _s3)):
-        made[originals[name]] = f"localhost/nats3-test-{name}"
+        original = compose()["services"][name]["image"]
+        if engine.pull(original):
+            chosen[original] = original
+            said.append(f"{name}: {original}")
+            continue
+        chosen[original] = f"localhost/nats3-test-{name}"
         context = folder / name
         context.mkdir(parents=True)
         text, what = make(context)
         (context / "Dockerfile").write_text(text)
-        engine.build(made[originals[name]], context / "Dockerfile", context)
-        said.append(f"{name}: {what}")
-    return made, "stand-ins, as no registry answers: " + ", ".join(said)
+        engine.build(chosen[original], context / "Dockerfile", context)
+        said.append(f"{name}: stand-in, as no registry gave its image: {what}")
+    return chosen, ", ".join(said)
 
 
 def _nats(context: Path) -> tuple[str, str]:
@@ -81,7 +86,10 @@ def _s3(context: Path) -> tuple[str, str]:
     """SeaweedFS where somebody has built it, else versitygw, which Go builds."""
     programs_here = ROOT / ".nats3" / "bin"
     if not any((programs_here / name).exists() for name in _S3_SERVERS):
-        ask(["make", "object-lock-store"], timeout_s=1200, cwd=ROOT)
+        words = ["make", "object-lock-store"]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=1200, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"no S3 server for the stack: no registry gave one, and versitygw: {done.stderr[-300:]}")
     name = next(name for name in _S3_SERVERS if (programs_here / name).exists())
     shutil.copy(programs_here / name, context / name)
     (context / "entrypoint.sh").write_text(_S3_SERVERS[name])

@@ -1,5 +1,5 @@
 """The image, and the stack of compose.yaml, in containers: `make containers`. One story, told in order: each test goes
-on with the stack that the one before has left."""
+on with the stack that the one before has left. `.ci/run` has no time for those marked `thorough`."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from nats3_dagster.catalog import schema
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster_tests.deploy import earlier_stack, leaks, reading, stand_ins
+from nats3_dagster_tests.deploy import earlier_stack, image_programs, leaks, reading, stand_ins
 from nats3_dagster_tests.deploy.engine import NAME, Engine
 from nats3_dagster_tests.deploy.files import documented_commands, services, upgrade_command
 from nats3_dagster_tests.deploy.stack import LASTING, Stack, clone
@@ -27,12 +27,13 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
+_thorough = pytest.mark.thorough
 _BEGAN_NS = time.time_ns()
 IMAGE = "localhost/nats3-test"
 # Messages of each past hour: the server syncs every one, and a restore may not take it seconds. And of all at first.
 EACH, ALL = 500, 2000
 # Of /opt/nats3, which is all that is not Debian's: the size of the base depends on who made it.
-LARGEST_MB = 1030
+LARGEST_MB = 990
 _LAUNCH = """mutation ($how: ExecutionParams!) { launchRun(executionParams: $how) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
   ... on RunConfigValidationInvalid { errors { message } } } }"""
@@ -41,10 +42,6 @@ _RUNS = "{ runsOrError { ... on Runs { results { runId } } } }"
 _COUNTED = """SELECT count(*) AS messages, count(DISTINCT seq) AS different, min(n) AS first, max(n) AS last
   FROM (SELECT seq, as_text(data)::BIGINT AS n FROM events)"""
 _DUMP = "PGPASSWORD=$(cat /run/secrets/postgres_password) exec pg_dump -h 127.0.0.1 -U nats3 nats3"
-_CLASSES = """
-from nats3_dagster.pipeline import classes, java
-assert classes.options(java.find_java()), "the archive of Spark's classes does not fit this Java and these jars"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -61,35 +58,53 @@ def servers(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 @pytest.fixture(scope="module")
-def stack(engine: Engine, servers: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = clone(tmp_path_factory.mktemp("clone") / "nats3")
     leaks.plant(folder)
-    made = Stack(engine, folder, {"nats3": IMAGE, **servers})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def image(engine: Engine, checkout: Path) -> str:
+    began = time.monotonic()
+    engine.build(IMAGE, checkout / "deploy" / "Dockerfile", checkout)
+    print(f"\nThe image was built in {time.monotonic() - began:.0f} s")
+    return IMAGE
+
+
+@pytest.fixture(scope="module")
+def stack(engine: Engine, image: str, servers: dict[str, str], checkout: Path) -> Iterator[Stack]:
+    made = Stack(engine, checkout, {"nats3": image, **servers})
     yield made
     made.end()
 
 
 @pytest.mark.timeout(3600)  # all packages are fetched
+def test_the_image_has_what_its_processes_need_and_no_more(engine: Engine, image: str) -> None:
+    found = engine.inspect(image)
+    own = int(engine("run", "--rm", image, "du", "-sm", "/opt/nats3").split()[0])
+    print(f"\nThe image has {found['Size'] / 1e6:.1f} MB, of which {own} MiB are under /opt/nats3")
+    assert own < LARGEST_MB
+    assert found["Config"]["User"] == "10001"
+    assert engine("run", "--rm", image, "nats3", "--version").startswith("nats3 ")
+    for program in (image_programs.CLASSES, image_programs.MODULES, image_programs.LIBRARIES):
+        engine("run", "--rm", image, "python", "-c", program)
+
+
+def test_the_image_has_what_clusters_start(engine: Engine, image: str) -> None:
+    """A run as dagster-k8s starts it, and Spark's master, worker and executor."""
+    engine("run", "--rm", image, "dagster", "api", "execute_run", "--help")
+    engine("run", "--rm", image, *image_programs.CLUSTER)
+
+
+@pytest.mark.timeout(1800)  # stand-ins of the servers are built
 def test_the_two_commands_of_the_readme_start_all_of_it(stack: Stack) -> None:
     began = time.monotonic()
     stack.up()
-    print(f"\nBuilt and healthy after {time.monotonic() - began:.0f} s")
+    print(f"\nHealthy after {time.monotonic() - began:.0f} s")
     said = stack.exec("api", "nats3", "doctor", "-o", "json")
     assert [finding for finding in json.loads(said) if finding["status"] == "fail"] == []
     assert "schema" in stack.logs("migrate")
-
-
-def test_the_image_has_what_its_processes_need_and_no_more(engine: Engine, stack: Stack) -> None:
-    found = engine.inspect(IMAGE)
-    own = int(engine("run", "--rm", IMAGE, "du", "-sm", "/opt/nats3").split()[0])
-    print(f"\nThe image has {found['Size'] // 1_000_000} MB, of which {own} MiB are under /opt/nats3")
-    assert own < LARGEST_MB
-    assert found["Config"]["User"] == "10001"
-    assert engine("run", "--rm", IMAGE, "nats3", "--version").startswith("nats3 ")
-    engine("run", "--rm", IMAGE, "python", "-c", _CLASSES)
-    engine(
-        "run", "--rm", IMAGE, "python", "-c", "import dagster_k8s, dagster_aws.s3, kubernetes, pyiceberg.catalog.sql"
-    )
 
 
 def test_each_container_has_the_memory_of_its_service(engine: Engine, stack: Stack) -> None:
@@ -118,6 +133,7 @@ def test_the_daemon_captures_a_stream(stack: Stack) -> None:
     assert stack.archived() == ALL
 
 
+@_thorough
 def test_replays_by_the_api_and_by_the_ui(stack: Stack) -> None:
     replay = _replay(stack, "back.>")
     # Meanwhile by the button "Launch run".
@@ -138,6 +154,7 @@ def test_replays_by_the_api_and_by_the_ui(stack: Stack) -> None:
             assert [int(message.data) for message in wire.messages(stream)] == list(range(ALL)), stream
 
 
+@_thorough
 def test_a_backfill_of_the_ui(stack: Stack) -> None:
     """Hours are captured again by hand: nothing is stored twice."""
     backfill = backfills.launched(stack, "events/chunks", _hours())
@@ -147,6 +164,7 @@ def test_a_backfill_of_the_ui(stack: Stack) -> None:
     assert stack.archived() == ALL
 
 
+@_thorough
 def test_commands_of_the_page_read_the_archive(stack: Stack) -> None:
     lines = documented_commands("code")
     assert {word for words in lines for word in words} >= {"query", "export", "table", "chunk", "python"}
@@ -161,6 +179,7 @@ def test_commands_of_the_page_read_the_archive(stack: Stack) -> None:
         assert _read(stack, program) == list(range(ALL))
 
 
+@_thorough
 @pytest.mark.parametrize("service", LASTING)
 def test_a_killed_container_comes_back_and_captures_go_on(stack: Stack, service: str) -> None:
     _publish(stack, 500)
@@ -169,6 +188,7 @@ def test_a_killed_container_comes_back_and_captures_go_on(stack: Stack, service:
     print(f"\n{service} was killed: all is archived {stack.await_archived(sent):.0f} s after it was healthy")
 
 
+@_thorough
 def test_a_replay_whose_code_server_was_killed_goes_on(stack: Stack) -> None:
     """The run dies with the container, and nobody is left to tell Dagster."""
     with stack.wire() as wire:
@@ -182,6 +202,7 @@ def test_a_replay_whose_code_server_was_killed_goes_on(stack: Stack) -> None:
         assert [int(message.data) for message in wire.messages("KILLED")] == list(range(sent))
 
 
+@_thorough
 def test_what_was_killed_lost_and_doubled_nothing(stack: Stack) -> None:
     with stack.wire() as wire:
         sent = wire.state("EV")["messages"]
@@ -189,6 +210,7 @@ def test_what_was_killed_lost_and_doubled_nothing(stack: Stack) -> None:
     stack.exec("code", "nats3", "chunk", "verify", "events", "--source")
 
 
+@_thorough
 def test_a_stack_that_was_taken_down_has_everything_when_it_is_up_again(stack: Stack) -> None:
     runs, sent = _runs(stack), _counted(stack)[0]
     stack.down()
@@ -214,6 +236,7 @@ def test_secrets_are_nowhere_but_in_their_files(engine: Engine, stack: Stack) ->
     assert leaks.in_image(engine, IMAGE, wanted | {"known": leaks.KNOWN}) == {"known"}
 
 
+@_thorough
 def test_an_installation_of_an_earlier_release_is_upgraded(
     engine: Engine, servers: dict[str, str], tmp_path: Path
 ) -> None:
