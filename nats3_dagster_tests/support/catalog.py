@@ -1,8 +1,10 @@
 """Made-up streams, chunks and gaps for tests of the catalog."""
 
 import hashlib
+from datetime import UTC, datetime
+from uuid import UUID
 
-from nats3_dagster.model import ArchiveSpec, ChunkMeta, Incarnation, SeqRange, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Incarnation, SeqRange, StreamState
 
 HOUR = "2026-11-21-07:00"
 HOUR_NS = 1_795_244_400_000_000_000
@@ -11,6 +13,12 @@ LOGS = Incarnation("LOGS", HOUR_NS - 123_456_789)
 
 def spec(name="logs", **fields):
     return ArchiveSpec(name, **{"stream": "LOGS", "bucket": "archive", **fields})
+
+
+def archive(**fields):
+    """An archive that no catalog has."""
+    now = datetime(2026, 11, 21, 7, tzinfo=UTC)
+    return Archive(1, spec(**fields), False, now, UUID(int=1), fields.get("name", "logs"), now)
 
 
 def state(incarnation=LOGS, first=1, last=100, **config):

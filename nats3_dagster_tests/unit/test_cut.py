@@ -1,0 +1,119 @@
+"""A cut takes out each message that is to be erased, and no other one; a search finds what has one of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from nats3_dagster.archive.keep.cut import Cut, cut
+from nats3_dagster.archive.keep.erased_search import count_in
+from nats3_dagster.chunks import open_chunk
+from nats3_dagster.model import Chunk, SeqRange
+from nats3_dagster.objects import StoreOptions
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.catalog import archive, ranges
+from nats3_dagster_tests.support.chunks import START, write
+
+
+@pytest.fixture
+def workspace(file_store: StoreOptions, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("NATS3_STORE_URL", str(file_store.url))
+    return Workspace(Settings.load())
+
+
+def cut_out(workspace: Workspace, seqs: Sequence[int], covers: tuple[int, int], *erased: tuple[int, int]) -> Cut:
+    """Writes a chunk with a message for each of the sequences, and cuts from it."""
+    rows = [(seq, START + seq, f"logs.{seq}", None, b"payload %d" % seq) for seq in seqs]
+    data, meta = write(rows, SeqRange(*covers), "expired")
+    meta = replace(meta, bucket="archive")
+    workspace.bucket("archive").put_new(meta.key, data, meta.sha256)
+    return cut(workspace, archive(prefix="team"), Chunk(1, meta, datetime.now(UTC), None), ranges(*erased))
+
+
+def left(workspace: Workspace, rest: Cut) -> list[int]:
+    """Returns the sequences of the messages that the new objects have, in the order of the chunks."""
+    return [
+        seq
+        for meta in rest.metas
+        for batch in open_chunk(workspace.bucket(meta.bucket).get(meta.key), meta).batches(["seq"])
+        for seq in batch.column("seq").to_pylist()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("erased", "gone"),
+    [
+        ([(3, 3)], [3]),
+        ([(2, 2)], [2]),
+        ([(9, 9)], [9]),
+        # One before the first and one after the last message of a range stay.
+        ([(3, 5)], [3, 4, 5]),
+        ([(4, 4), (6, 6)], [4, 6]),
+        ([(1, 2)], [2]),
+        ([(9, 12)], [9]),
+        ([(1, 2), (5, 5), (9, 20)], [2, 5, 9]),
+        ([(2, 8)], [2, 3, 4, 5, 6, 7, 8]),
+        ([(1, 20)], [2, 3, 4, 5, 6, 7, 8, 9]),
+    ],
+)
+def test_each_message_that_is_erased_and_no_other(
+    workspace: Workspace, erased: list[tuple[int, int]], gone: list[int]
+) -> None:
+    seqs = range(2, 10)
+    rest = cut_out(workspace, seqs, (1, 10), *erased)
+    assert left(workspace, rest) == [seq for seq in seqs if seq not in gone]
+    assert [seq for part in rest.erased for seq in range(part.first, part.last + 1)] == gone
+    # Each sequence of the chunk is in one new chunk or gap.
+    parts = sorted([meta.covers for meta in rest.metas] + [part for gap in rest.gaps for part in gap.ranges])
+    assert [seq for part in parts for seq in range(part.first, part.last + 1)] == list(range(1, 11))
+
+
+def test_each_absence_keeps_its_reason(workspace: Workspace) -> None:
+    """Sequences 1, 4 and 10 had expired; 6 is erased. A chunk has one reason for all that is absent in it."""
+    rest = cut_out(workspace, [2, 3, 5, 6, 7, 8, 9], (1, 10), (6, 6))
+    reasons = {
+        **{seq: gap.reason for gap in rest.gaps for part in gap.ranges for seq in range(part.first, part.last + 1)},
+        **{
+            seq: meta.absent_reason
+            for meta in rest.metas
+            for part in meta.deleted or ()
+            for seq in range(part.first, part.last + 1)
+        },
+    }
+    assert reasons == {1: "expired", 4: "expired", 6: "erased", 10: "expired"}
+
+
+def test_a_chunk_without_another_message_becomes_gaps(workspace: Workspace) -> None:
+    rest = cut_out(workspace, [5], (4, 6), (5, 5))
+    assert rest.metas == ()
+    assert [(gap.reason, gap.ranges) for gap in rest.gaps] == [
+        ("expired", ranges((4, 4))),
+        ("erased", ranges((5, 5))),
+        ("expired", ranges((6, 6))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("erased", "count"),
+    [
+        ([(1, 2)], 0),
+        ([(1, 3)], 1),
+        ([(3, 3)], 1),
+        ([(4, 4)], 0),
+        ([(9, 9)], 1),
+        ([(9, 20)], 1),
+        ([(10, 20)], 0),
+        ([(3, 5)], 2),
+        ([(4, 8)], 3),
+        ([(1, 1), (5, 6), (9, 9)], 3),
+        ([(1, 20)], 5),
+        ([(4, 4), (7, 7), (10, 12)], 0),
+    ],
+)
+def test_a_search_counts_the_erased_messages_of_an_object(erased: list[tuple[int, int]], count: int) -> None:
+    """An object of the sequences 3 to 9, with the messages 3, 5, 6, 8 and 9."""
+    rows = [(seq, START + seq, "a", None, b"") for seq in (3, 5, 6, 8, 9)]
+    data, meta = write(rows, SeqRange(3, 9))
+    assert count_in(open_chunk(data, meta), ranges(*erased)) == count
