@@ -3,6 +3,7 @@
 A test judges the mutants of the lines that it reaches. A name without a folder is a file of `integration/`.
 """
 
+from functools import cache
 from pathlib import PurePath
 
 from nats3_dagster_tests.mutants.change import ROOT
@@ -89,6 +90,7 @@ def modules() -> list[str]:
     return [f"{_PACKAGE}/{name}" for name in _TABLE]
 
 
+@cache  # a run that takes an hour sees no file that comes later
 def nearest(module: str) -> list[str]:
     """The files of a module's tests that there are, from the root of the checkout, the pure ones first."""
     words = _TABLE[str(PurePath(module).relative_to(_PACKAGE))].split()

@@ -1,0 +1,217 @@
+"""The plan of a capture: its windows, its tasks, and which hours are due; each sequence once and none left out."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from nats3_dagster.archive.captures.due import Due, due
+from nats3_dagster.archive.captures.hour_windows import HourWindow, by_hour
+from nats3_dagster.archive.captures.job import CaptureJob
+from nats3_dagster.archive.captures.plan import TASK_HOURS, TASK_SEQS, CapturePlan
+from nats3_dagster.archive.source.backlog import Backlog, age_of, uncaptured
+from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.model import SeqRange, StreamState
+from nats3_dagster_tests.support.catalog import LOGS, archive, ranges, spec
+
+Pair = tuple[int, int]
+HOURS = [f"2026-11-21-{hour:02}:00" for hour in range(24)]
+
+
+def windows_of(*parts: Pair | None) -> tuple[HourWindow, ...]:
+    return tuple(HourWindow(hour, SeqRange(*part) if part else None) for hour, part in zip(HOURS, parts, strict=False))
+
+
+def planned(windows: Sequence[HourWindow], *missing: Pair) -> CapturePlan:
+    """A plan of these windows; `missing`: all of them if not given."""
+    hours = tuple((window.hour, window.seqs.first) for window in windows if window.seqs)
+    state = StreamState(LOGS, 1, 9, 0, 0, 9, 90, {})
+    job = CaptureJob(spec(), state, hours, cast("Any", None), cast("Any", None))
+    own = ranges(*missing) or tuple(window.seqs for window in windows if window.seqs)
+    return CapturePlan(archive(), job, tuple(windows), own, (), datetime.now(UTC))
+
+
+@pytest.mark.parametrize(
+    ("parts", "spans"),
+    [
+        ([], []),
+        ([None], []),
+        ([(1, 9)], [(1, 9)]),
+        ([(1, 9), (10, 12)], [(1, 12)]),
+        ([(1, 9), (11, 12)], [(1, 9), (11, 12)]),
+        ([(1, 9), None, (10, 12), (13, 13), (15, 20)], [(1, 13), (15, 20)]),
+    ],
+)
+def test_windows_that_touch_are_one_span(parts: list[Pair | None], spans: list[Pair]) -> None:
+    assert planned(windows_of(*parts)).spans == ranges(*spans)
+
+
+@pytest.mark.parametrize(
+    ("asked", "parts"),
+    [
+        ([], {}),
+        ([(1, 20)], {0: [(1, 5)], 1: [(6, 9)], 3: [(12, 20)]}),
+        ([(5, 6)], {0: [(5, 5)], 1: [(6, 6)]}),
+        ([(9, 9)], {1: [(9, 9)]}),
+        ([(10, 11)], {}),
+        ([(9, 12)], {1: [(9, 9)], 3: [(12, 12)]}),
+        ([(2, 3), (5, 7), (9, 9), (20, 30)], {0: [(2, 3), (5, 5)], 1: [(6, 7), (9, 9)], 3: [(20, 20)]}),
+        ([(21, 30)], {}),
+    ],
+)
+def test_ranges_by_hour(asked: list[Pair], parts: dict[int, list[Pair]]) -> None:
+    windows = windows_of((1, 5), (6, 9), None, (12, 20))
+    assert by_hour(windows, ranges(*asked)) == {HOURS[n]: [SeqRange(*p) for p in own] for n, own in parts.items()}
+
+
+@pytest.mark.parametrize(
+    ("sequences", "parallel", "tasks"),
+    [
+        (0, 4, 0),
+        (1, 4, 1),
+        (TASK_SEQS, 4, 1),
+        (TASK_SEQS + 1, 4, 2),
+        (2 * TASK_SEQS, 4, 2),
+        (2 * TASK_SEQS + 1, 4, 3),
+        (9 * TASK_SEQS, 4, 4),
+        (9 * TASK_SEQS, 1, 1),
+    ],
+)
+def test_the_number_of_tasks_follows_the_sequences(sequences: int, parallel: int, tasks: int) -> None:
+    plan = planned(windows_of((1, sequences) if sequences else None))
+    shares = plan.tasks(parallel)
+    assert len(shares) == tasks
+    tiled(shares, plan.missing)
+    sizes = [sum(part.size for part in share) for share in shares]
+    assert max(sizes, default=0) - min(sizes, default=0) <= tasks
+
+
+def tiled(shares: tuple[tuple[SeqRange, ...], ...], missing: tuple[SeqRange, ...]) -> None:
+    """The shares have each missing sequence once, in order."""
+    parts = [part for share in shares for part in share]
+    assert all(part.first <= part.last for part in parts)
+    assert all(share for share in shares)
+    assert joined(parts) == joined(missing)
+
+
+def joined(parts: Iterable[SeqRange]) -> list[SeqRange]:
+    """Joins ranges that touch."""
+    found: list[SeqRange] = []
+    for part in parts:
+        if found and found[-1].last + 1 == part.first:
+            found[-1] = SeqRange(found[-1].first, part.last)
+        else:
+            found.append(part)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("hours", "tasks"), [(TASK_HOURS - 1, 1), (TASK_HOURS, 1), (2 * TASK_HOURS, 2), (3 * TASK_HOURS - 1, 2)]
+)
+def test_the_number_of_tasks_follows_the_hours(hours: int, tasks: int) -> None:
+    windows = [
+        HourWindow(f"2026-11-{1 + n // 24:02}-{n % 24:02}:00", SeqRange(10 * n + 1, 10 * n + 10)) for n in range(hours)
+    ]
+    plan = planned(windows)
+    shares = plan.tasks(4)
+    assert len(shares) == tasks
+    tiled(shares, plan.missing)
+    firsts = {window.seqs.first for window in windows if window.seqs}
+    assert all(share[0].first in firsts for share in shares)  # no small hour is divided
+
+
+def test_a_large_hour_is_divided_and_a_small_one_beside_it_is_not() -> None:
+    large = 4 * TASK_SEQS
+    plan = planned(windows_of((1, large), (large + 1, large + 100), (large + 101, large + 200)))
+    shares = plan.tasks(2)
+    tiled(shares, plan.missing)
+    assert [share[0].first for share in shares] == [1, large // 2 + 101]
+    assert planned(windows_of((1, 50), (51, 100), (101, 2 * TASK_SEQS + 100))).tasks(9)[0][0].first == 1
+
+
+def test_holes_between_the_ranges_are_in_no_task() -> None:
+    plan = planned(
+        windows_of((1, 9 * TASK_SEQS)), (1, TASK_SEQS), (TASK_SEQS + 11, 2 * TASK_SEQS), (5 * TASK_SEQS, 5 * TASK_SEQS)
+    )
+    tiled(plan.tasks(3), plan.missing)
+
+
+# Due
+
+
+def waiting(**fields: Any) -> Backlog:
+    return Backlog(StreamState(LOGS, 1, 20, 0, 0, 20, 200, {}), **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "hours"),
+    [
+        ({}, []),
+        ({"open": HOURS[5], "messages": 9, "bytes": 99, "age_s": 59.0}, []),
+        ({"open": HOURS[5], "messages": 10, "bytes": 99, "age_s": 59.0}, [5]),
+        ({"open": HOURS[5], "messages": 9, "bytes": 100, "age_s": 59.0}, [5]),
+        ({"open": HOURS[5], "messages": 9, "bytes": 99, "age_s": 60.0}, [5]),
+        ({"open": HOURS[5], "gone": 1}, [5]),
+        ({"messages": 10, "bytes": 100, "age_s": 60.0}, []),
+        ({"ended": (HOURS[3], HOURS[4])}, [3, 4]),
+        ({"ended": (HOURS[3], HOURS[4]), "open": HOURS[5], "messages": 9}, [3, 4]),
+        ({"ended": (HOURS[3], HOURS[4]), "open": HOURS[5], "messages": 10}, [3, 4, 5]),
+        # A hole between two hours ends a job.
+        ({"ended": (HOURS[3],), "open": HOURS[5], "messages": 10}, [3]),
+        ({"ended": (HOURS[0], HOURS[1], HOURS[3])}, [0, 1]),
+    ],
+)
+def test_hours_that_are_due(fields: dict[str, Any], hours: list[int]) -> None:
+    thresholds = spec(max_messages=10, max_bytes=100, max_age_s=60)
+    assert due(thresholds, waiting(**fields), 9).hours == tuple(HOURS[n] for n in hours)
+
+
+def test_a_limit_and_hours_that_fail() -> None:
+    ended = waiting(ended=tuple(HOURS[:4]))
+    assert due(spec(), ended, 2).hours == tuple(HOURS[:2])
+    assert due(spec(), ended, 1) == Due((HOURS[0],), "4 ended hours not complete")
+    assert due(spec(), ended, 9, {HOURS[0]}) == Due(
+        tuple(HOURS[1:4]), f"4 ended hours not complete; held back: {HOURS[0]}"
+    )
+    assert due(spec(), ended, 9, {HOURS[2]}).hours == tuple(HOURS[:2])
+    assert due(spec(), waiting(ended=(HOURS[0],)), 9).why == "1 ended hour not complete"
+
+
+def test_why_nothing_is_due() -> None:
+    assert due(spec(), waiting(), 9).why == "Everything is captured"
+    assert due(spec(), waiting(behind=3), 9).why.startswith("3 messages are not the archive's")
+    assert due(spec(max_age_s=60), waiting(open=HOURS[1], messages=2, age_s=7.2), 9).why == (
+        "2 messages wait, the oldest for 7 of 60 s"
+    )
+    assert due(spec(), waiting(ahead=2, ahead_s=120.0), 9).why.startswith(
+        "2 messages are of an hour that has not begun"
+    )
+
+
+# The backlog
+
+
+@pytest.mark.parametrize(
+    ("missing", "behind", "first_seq", "gone"),
+    [
+        ([], 0, None, 0),
+        ([(1, 4)], 0, None, 4),
+        ([(4, 5)], 1, 5, 1),
+        ([(5, 5)], 1, 5, 0),
+        ([(1, 9)], 5, 5, 4),
+        ([(2, 2), (7, 7), (9, 9)], 2, 7, 1),
+        ([(9, 9)], 1, 9, 0),
+    ],
+)
+def test_what_waits_and_what_is_gone(missing: list[Pair], behind: int, first_seq: int | None, gone: int) -> None:
+    found = uncaptured(archive(), StreamState(LOGS, 5, 9, 0, 0, 5, 50, {}), ranges(*missing))
+    assert (found.behind, found.first_seq, found.gone) == (behind, first_seq, gone)
+    assert found.is_empty == (not missing)
+
+
+def test_the_age_of_a_message_is_by_the_clock_that_is_ahead() -> None:
+    state = StreamState(LOGS, 1, 2, 0, 50 * SECOND_NS, 2, 20, {})
+    assert age_of(20 * SECOND_NS, state, 40 * SECOND_NS) == 30
+    assert age_of(20 * SECOND_NS, state, 60 * SECOND_NS) == 40
+    assert age_of(70 * SECOND_NS, state, 60 * SECOND_NS) == 0
