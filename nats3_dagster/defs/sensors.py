@@ -107,8 +107,8 @@ def _evaluate_capture(
 ) -> SensorResult | SkipReason:
     """One tick; `begin` is the first partition. Raises Nats3Error, which the tick then shows, for a stream that was
     re-created, shrank or is gone."""
-    from nats3_dagster.archive.captures.accept import accept_source
     from nats3_dagster.archive.captures.due import due
+    from nats3_dagster.archive.captures.open import open_source
     from nats3_dagster.archive.source.backlog import backlog
     from nats3_dagster.archive.source.clocks import stream_now_ns
     from nats3_dagster.archive.source.loss import time_to_loss
@@ -116,7 +116,7 @@ def _evaluate_capture(
     if archive.paused:
         return _evaluate_paused(context, naming, workspace, archive)
     name = archive.name
-    state = accept_source(workspace, archive)
+    state = open_source(workspace, archive)
     waiting = backlog(workspace, archive, state, stream_now_ns(state))
     loss = time_to_loss(waiting, max_age_s=archive.spec.max_age_s)
     # Only the first and a change are events: a tick that says the same again would fill Dagster's tables.
@@ -137,7 +137,7 @@ def _evaluate_paused(
     context: SensorEvaluationContext, naming: Naming, workspace: Workspace, archive: Archive
 ) -> SensorResult:
     """One tick of a paused archive: it asks for no run, and the check shows the pause, and how near it is to loss."""
-    from nats3_dagster.archive.captures.accept import accept_source
+    from nats3_dagster.archive.captures.open import open_source
     from nats3_dagster.archive.source.backlog import backlog
     from nats3_dagster.archive.source.clocks import stream_now_ns
     from nats3_dagster.archive.source.loss import time_to_loss
@@ -145,7 +145,7 @@ def _evaluate_paused(
     name, before = archive.name, context.cursor or ""
     why = f"Archive {name} is paused. {Next.RESUME_ARCHIVE(archive=name).worded(naming.words)}"
     try:
-        state = accept_source(workspace, archive)
+        state = open_source(workspace, archive)
         waiting = backlog(workspace, archive, state, stream_now_ns(state))
     except Nats3Error as error:
         # NATS may be down because of what the archive is paused for: the tick does not fail.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import OperatorError, StreamChanged, TargetError
 from nats3_dagster.jetstream.link import Link
@@ -208,7 +208,7 @@ def test_a_stream_made_again_is_an_error_until_it_is_adopted(
     capture_all(spark, settings, wire)
     wire.publish([("ev.a", b"", b"lost with its stream")] * 3)
     with Workspace(settings) as workspace:
-        accept_source(workspace, workspace.catalog.archives.get("events"))  # as a sensor does
+        open_source(workspace, workspace.catalog.archives.get("events"))  # as a sensor does
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"second life")] * 4)

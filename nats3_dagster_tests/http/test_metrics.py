@@ -17,9 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from nats3_dagster.api import scrapes
 from nats3_dagster.api.app import create_app
 from nats3_dagster.archive import status
-from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.capture_log import record_outcomes
 from nats3_dagster.archive.captures.commit import CaptureResult
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.cli.wording import WORDS
@@ -137,7 +137,7 @@ def test_losses_by_reason(settings: Settings, workspace: Workspace, stream: Wire
     seen = scrape(settings)
     assert seen("nats3_archive_gone_messages", archive="a") == 10
     assert seen("nats3_archive_loss_level", archive="a") == 2
-    incarnation = accept_source(workspace, archive).incarnation
+    incarnation = open_source(workspace, archive).incarnation
     workspace.catalog.chunks.commit(archive, [], [Gap(incarnation, (SeqRange(301, 310),), "expired")])
     seen = scrape(settings)
     assert seen("nats3_archive_gone_messages", archive="a") == 0

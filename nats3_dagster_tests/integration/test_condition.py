@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.source import condition as module
 from nats3_dagster.archive.source.condition import Condition, condition, conditions
@@ -33,7 +33,7 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
 
 def cover(workspace: Workspace, archive: Archive, first: int, last: int) -> None:
     """As if these sequences were captured."""
-    state = accept_source(workspace, archive)
+    state = open_source(workspace, archive)
     workspace.catalog.chunks.commit(archive, [], [Gap(state.incarnation, (SeqRange(first, last),), "unselected")])
 
 

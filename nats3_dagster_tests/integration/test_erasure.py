@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.keep import erasure, holds
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.metrics_snapshot import archive_measures
@@ -174,7 +174,7 @@ def test_nothing_brings_it_back(workspace: Workspace, wire: Wire, bucket: str, s
     assert (one.done, one.lost) == (True, 0)
     assert have() == left
     check_whole_of(workspace, archive)
-    accept_source(workspace, archive)
+    open_source(workspace, archive)
 
 
 def check_whole_of(workspace: Workspace, archive: Archive) -> None:

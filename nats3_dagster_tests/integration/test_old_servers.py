@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health import nats_health
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.dev.nats_server import NatsServer
@@ -81,7 +81,7 @@ def test_one_before_2_9_7_is_refused_by_name(
         begun = begin(workspace, replay)[0]
     with Workspace(at(servers["2.9.6"])) as workspace:
         asked: list[Callable[[], Any]] = [
-            lambda: accept_source(workspace, archive),
+            lambda: open_source(workspace, archive),
             lambda: plan(workspace, replace(replay, write_subject="other.>")),
             lambda: attempt.start(workspace, begun.id),
             lambda: create(workspace, replace(ArchiveSpec("b", "EV", bucket), prefix="b")),

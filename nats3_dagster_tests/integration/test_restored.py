@@ -10,7 +10,7 @@ import pytest
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures import plan as planning
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle import jobs
 from nats3_dagster.archive.lifecycle.create import create
@@ -111,7 +111,7 @@ def test_adopt_of_a_stream_that_has_all_archives_nothing_again(
     workspace: Workspace, wire: Wire, archive: Archive
 ) -> None:
     restore(workspace, wire, backup(wire))
-    accept_source(workspace, archive, adopt=True)
+    open_source(workspace, archive, adopt=True)
     assert incarnations(workspace, archive) == [(1, 60)]
 
 
@@ -126,13 +126,13 @@ def test_an_older_backup_is_named_and_nothing_is_archived_twice(
     restore(workspace, wire, backup(wire)[:kept])
     publish(wire, after, b"after")
     with pytest.raises(StreamChanged, match=f"the same messages up to sequence {kept}. .* went up to 60") as caught:
-        accept_source(workspace, archive)
+        open_source(workspace, archive)
     assert str(caught.value).endswith(f"archive events adopt the stream, and go on with its sequence {kept + 1}")
     now = condition(workspace, archive)
     assert (now.source, str(now.error)) == ("recreated", str(caught.value))
     assert caught.value.what in next(f.what for f in check(workspace) if f.status == "fail")
     assert len(searches) == 1
-    accept_source(workspace, archive, adopt=True)
+    open_source(workspace, archive, adopt=True)
     assert take(workspace, archive, wire).messages == after
     assert incarnations(workspace, archive) == [(1, 60), (kept + 1, kept + after)]
     assert sum(c.messages for c in workspace.catalog.coverage.all(archive)) == 60 + after
@@ -144,11 +144,11 @@ def test_a_backup_of_before_messages_that_were_seen_and_not_captured(
 ) -> None:
     messages = backup(wire)
     publish(wire, 7)
-    accept_source(workspace, archive)
+    open_source(workspace, archive)
     restore(workspace, wire, messages)
     with pytest.raises(StreamChanged, match="up to sequence 60. .* went up to 67"):
-        accept_source(workspace, archive)
-    accept_source(workspace, archive, adopt=True)
+        open_source(workspace, archive)
+    open_source(workspace, archive, adopt=True)
     assert gaps(workspace, archive) == {"missing": 7}
 
 
@@ -162,12 +162,12 @@ def test_an_object_that_a_killed_capture_left_is_archived_once(
     assert len(read(workspace, left)) == 1
     messages = backup(wire)[: 60 + saved]
     publish(wire, 5, b"unseen")
-    accept_source(workspace, archive)
+    open_source(workspace, archive)
     restore(workspace, wire, messages)
     publish(wire, 4, b"after")
     with pytest.raises(StreamChanged, match="up to sequence 60. .* went up to 98"):
-        accept_source(workspace, archive)
-    accept_source(workspace, archive, adopt=True)
+        open_source(workspace, archive)
+    open_source(workspace, archive, adopt=True)
     assert take(workspace, archive, wire).messages == 4
     assert incarnations(workspace, archive) == [(1, 98), (61 + saved, 64 + saved)]
     assert [c.messages for c in workspace.catalog.coverage.all(archive)] == [93, 4]
@@ -182,9 +182,9 @@ def test_holes_before_the_end_are_archived_from_the_restored_stream(
     workspace.catalog.chunks.retire(archive, [first.id], recapture=True)
     restore(workspace, wire, messages[:50])
     with pytest.raises(StreamChanged) as caught:
-        accept_source(workspace, archive)
+        open_source(workspace, archive)
     assert str(caught.value).endswith("with its sequence 1; sequences 1 to 50 may be archived again")
-    accept_source(workspace, archive, adopt=True)
+    open_source(workspace, archive, adopt=True)
     assert take(workspace, archive, wire).messages == 50
 
 
@@ -196,7 +196,7 @@ def test_a_stream_with_the_same_messages_at_other_times_is_another_one(
     restore(workspace, wire, messages)
     publish(wire, 40)
     with pytest.raises(StreamChanged, match="deleted and made again"):
-        accept_source(workspace, archive)
+        open_source(workspace, archive)
 
 
 @pytest.mark.parametrize("changed", [{"data": b"other"}, {"subject": "ev.other"}, {"headers": b""}])
@@ -206,7 +206,7 @@ def test_other_bytes_at_the_end_are_no_proof(
     messages = backup(wire)
     restore(workspace, wire, [*messages[:-1], messages[-1]._replace(**changed)])
     with pytest.raises(StreamChanged, match="the same messages up to sequence 59"):
-        accept_source(workspace, archive)
+        open_source(workspace, archive)
 
 
 def test_what_was_read_before_the_restore_is_not_committed_after_it(
@@ -222,7 +222,7 @@ def test_what_was_read_before_the_restore_is_not_committed_after_it(
     # The earlier stream was seen up to 65, and so the restored one is older.
     with workspace.catalog.session.transaction() as sql:
         sql.connection.execute("update nats3.incarnation set last_seq = 60")
-    accept_source(workspace, archive)
+    open_source(workspace, archive)
     with pytest.raises(Conflict, match="was restored from a backup while this ran"):
         commit.commit(workspace, planned, outcomes)
     take(workspace, archive, wire)

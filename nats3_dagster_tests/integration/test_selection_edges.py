@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.captures.plan import plan
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.selected.held import Held
@@ -149,7 +149,7 @@ def test_a_read_begins_and_ends_where_it_did_before_its_hours_were_sealed(
             for after in (None, *ends_of_chunks)
         }
 
-    incarnation = accept_source(workspace, events).incarnation
+    incarnation = open_source(workspace, events).incarnation
     if lost:
         for seq in range(lost.first, lost.last + 1):
             wire.api("STREAM.MSG.DELETE.EV", seq=seq)
@@ -245,13 +245,13 @@ def test_what_expired_and_is_recorded_nowhere_yet(workspace: Workspace, events: 
 def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive, wire: Wire) -> None:
     capture(workspace, events, 0)
     capture(workspace, events, 3)
-    state = accept_source(workspace, events)
+    state = open_source(workspace, events)
     workspace.catalog.chunks.commit(events, [], [Gap(state.incarnation, (SeqRange(11, 20),), "expired")])
     assert lacks(workspace, events, of(1)) == ["11-20"]
     # Of another incarnation the same sequences: each says which one is meant.
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
-    newer = accept_source(workspace, events, adopt=True).incarnation
+    newer = open_source(workspace, events, adopt=True).incarnation
     workspace.catalog.chunks.commit(events, [], [Gap(newer, (SeqRange(11, 20),), "expired")])
     every = lacks(workspace, events, Selection())
     streams = [f" (stream of {format_time(life.created_ns)})" for life in (state.incarnation, newer)]

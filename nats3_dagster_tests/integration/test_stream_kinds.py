@@ -2,7 +2,7 @@
 
 import pytest
 
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.source_check import compare
 from nats3_dagster.errors import OperatorError
@@ -75,4 +75,4 @@ def test_a_stream_that_reaches_them_is_an_error(workspace: Workspace, wire: Wire
     archive = archive_of(workspace, bucket)
     wire.publish([("ev.a", b"", b"x")] * 5)
     with pytest.raises(OperatorError, match="is at sequence"):
-        accept_source(workspace, archive)
+        open_source(workspace, archive)

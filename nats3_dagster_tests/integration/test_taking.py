@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.due import due, select_hours
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.seal import seal_asked
 from nats3_dagster.archive.proof.verify import find_holes
@@ -235,7 +235,7 @@ def test_an_archive_of_some_subjects_of_a_work_queue(workspace: Workspace, wire:
     assert covered(workspace, archive, 500)
     assert left(wire, "worker") == (250, 0)
     assert len(workspace.catalog.chunks.select(archive)) == 1
-    state = accept_source(workspace, archive)
+    state = open_source(workspace, archive)
     assert backlog(workspace, archive, state, time.time_ns()).is_empty
     assert condition(workspace, archive).source == "ok"
 
@@ -314,7 +314,7 @@ def test_what_a_work_queue_removed_before_it_was_taken_is_lost(workspace: Worksp
     queue(wire, max_msgs=50)
     archive = make(workspace, bucket)
     wire.publish(numbers(1, 100))
-    state = accept_source(workspace, archive)
+    state = open_source(workspace, archive)
     assert time_to_loss(backlog(workspace, archive, state, time.time_ns())).gone == 50
     assert run(workspace, archive).lost == 50
     assert gaps(workspace, archive) == [("expired", [(1, 50)])]
@@ -348,7 +348,7 @@ def test_a_consumer_that_was_deleted_is_an_error_with_a_way_out(workspace: Works
     run(workspace, archive)
     wire.api("CONSUMER.DELETE.JOBS.nats3-jobs")
     wire.publish(numbers(11, 20))  # nobody is interested
-    state = accept_source(workspace, archive)
+    state = open_source(workspace, archive)
     with pytest.raises(UnknownConsumer, match="nats3-jobs of stream JOBS was deleted") as raised:
         run(workspace, archive)
     assert "make the consumer again" in str(raised.value)
@@ -370,7 +370,7 @@ def test_its_backlog_is_what_the_durable_has(workspace: Workspace, wire: Wire, b
     while left(wire) != (60, 0):  # the server counts a moment later
         pass
     now = time.time_ns()
-    state = accept_source(workspace, archive)
+    state = open_source(workspace, archive)
     waiting = backlog(workspace, archive, state, now)
     assert (waiting.messages, waiting.behind, waiting.open, waiting.ended) == (60, 60, hour_of(now), ())
     assert due(archive.spec, waiting, 24).hours == (hour_of(now),)
@@ -383,7 +383,7 @@ def test_its_backlog_is_what_the_durable_has(workspace: Workspace, wire: Wire, b
     found = condition(workspace, archive)
     assert (found.source, found.waiting and found.waiting.behind) == ("ok", 60)
     run(workspace, archive)
-    assert backlog(workspace, archive, accept_source(workspace, archive), now).is_empty
+    assert backlog(workspace, archive, open_source(workspace, archive), now).is_empty
     found = condition(workspace, archive)
     assert (found.source, found.waiting and found.waiting.behind) == ("ok", 0)
 
@@ -429,7 +429,7 @@ def test_a_stream_that_begins_to_remove_what_was_acknowledged_is_not_read_on(
     config = wire.api("STREAM.INFO.JOBS")["config"]
     wire.api("STREAM.UPDATE.JOBS", **{**config, "retention": "interest"})
     with pytest.raises(OperatorError, match="has interest retention: its consumers decide how long"):
-        accept_source(workspace, archive)
+        open_source(workspace, archive)
 
 
 @pytest.mark.parametrize(("step", "raised"), [("take.before_commit", KeyError), ("take.acknowledged", None)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.proof.verify import find_holes
 from nats3_dagster.archive.status import holdings
@@ -120,7 +120,7 @@ def test_messages_below_the_head_are_gaps(workspace: Workspace, wire: Wire, buck
     wire.publish([("jobs.a", b"", b"%d" % n) for n in range(1, 21)])
     update(wire, max_msgs=-1)
     wire.api("STREAM.MSG.DELETE.JOBS", seq=18)
-    accept_source(workspace, archive)
+    open_source(workspace, archive)
     result = run(workspace, archive)
     assert gaps(workspace, archive) == [("expired", [(1, 15)])]
     assert [(c.covers, c.absent_reason) for c in result.chunks] == [(SeqRange(16, 20), "deleted")]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.hours import SECOND_NS
@@ -68,7 +68,7 @@ def test_one_that_was_changed_is_an_error_until_it_is_changed_back(
     answer = wire.try_api("CONSUMER.CREATE.JOBS.mine", stream_name="JOBS", config={**info(wire), **config})
     if "error" in answer:
         pytest.skip(f"The server does not change it: {answer['error']}")
-    state = accept_source(workspace, archive)
+    state = open_source(workspace, archive)
     for use in (lambda: run(workspace, archive), lambda: backlog(workspace, archive, state, time.time_ns())):
         with pytest.raises(SourceError, match=f"Consumer mine of stream JOBS {reason}") as raised:
             use()

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.commit import commit
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.captures.plan import plan
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle.create import create
@@ -44,7 +44,7 @@ def refill(workspace: Workspace, archive: Archive) -> None:
     """As if the server had forgotten its newest messages and stored others since: what the archive remembers of the
     newest captured message is of a minute before."""
     coverage = workspace.catalog.coverage
-    state = accept_source(workspace, archive)
+    state = open_source(workspace, archive)
     kept = coverage.witness(archive, state.incarnation)
     assert kept == Witness(100, kept.time_ns if kept else 0)
     with workspace.catalog.session.transaction() as sql:
@@ -52,8 +52,8 @@ def refill(workspace: Workspace, archive: Archive) -> None:
 
 
 def test_the_newest_captured_message_is_remembered(workspace: Workspace, archive: Archive, wire: Wire) -> None:
-    coverage, incarnation = workspace.catalog.coverage, accept_source(workspace, archive).incarnation
-    assert coverage.witness(archive, incarnation) == Witness(100, accept_source(workspace, archive).last_ns)
+    coverage, incarnation = workspace.catalog.coverage, open_source(workspace, archive).incarnation
+    assert coverage.witness(archive, incarnation) == Witness(100, open_source(workspace, archive).last_ns)
     wire.publish([("ev.a", b"", b"x")] * 20)
     wire.api("STREAM.MSG.DELETE.EV", seq=120)
     take(workspace, archive)
@@ -70,7 +70,7 @@ def test_every_look_at_the_stream_notices_it(workspace: Workspace, archive: Arch
     wire.publish([("ev.a", b"", b"x")] * 20)
     refill(workspace, archive)
     with pytest.raises(StreamChanged, match=FORGOT) as caught:
-        accept_source(workspace, archive)
+        open_source(workspace, archive)
     assert str(caught.value).endswith(
         "Create another archive of the stream for what comes, and set sync_interval: always on the server"
     )
@@ -103,7 +103,7 @@ def test_a_server_that_lost_its_newest_writes(settings: Settings, nats_factory: 
         with Wire(server.url) as wire:
             wire.publish([("ev.a", b"", b"new")] * 60)
         with pytest.raises(StreamChanged, match=FORGOT):
-            accept_source(workspace, archive)
+            open_source(workspace, archive)
 
 
 def test_a_message_that_is_gone_says_nothing(workspace: Workspace, archive: Archive, wire: Wire) -> None:
@@ -111,7 +111,7 @@ def test_a_message_that_is_gone_says_nothing(workspace: Workspace, archive: Arch
     wire.api("STREAM.MSG.DELETE.EV", seq=100)
     assert condition(workspace, archive).source == "ok"
     wire.publish([("ev.a", b"", b"x")] * 20)
-    assert backlog(workspace, archive, accept_source(workspace, archive), time.time_ns()).behind == 20
+    assert backlog(workspace, archive, open_source(workspace, archive), time.time_ns()).behind == 20
 
 
 def test_what_was_read_of_two_histories_is_not_committed(workspace: Workspace, archive: Archive, wire: Wire) -> None:
@@ -137,4 +137,4 @@ def test_what_was_read_of_two_histories_is_not_committed(workspace: Workspace, a
 def test_a_stream_that_was_given_another_retention(workspace: Workspace, archive: Archive, wire: Wire) -> None:
     wire.api("STREAM.UPDATE.EV", name="EV", subjects=["ev.>"], storage="file", retention="interest")
     with pytest.raises(OperatorError, match="Stream EV has interest retention: its consumers decide"):
-        accept_source(workspace, archive)
+        open_source(workspace, archive)

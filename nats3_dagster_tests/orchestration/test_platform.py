@@ -33,7 +33,7 @@ from pyspark.sql import DataFrame
 
 from nats3_dagster import ArchiveComponent, build_archive_definitions
 from nats3_dagster.archive.captures import commit, plan
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.proof.repair import plan_repair, repair
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
@@ -150,7 +150,7 @@ class Platform:
             (chunk,) = workspace.catalog.chunks.of_hour(found, self.hours[n])
             workspace.bucket(chunk.meta.bucket).delete(chunk.meta.key)
             (bad,) = [one for one in verify_chunks(workspace, chunks_to_verify(workspace, found)) if one.error]
-            state = accept_source(workspace, found)
+            state = open_source(workspace, found)
             (repaired,) = repair(workspace, found, state, plan_repair(workspace, found, [bad]))
             assert repaired.done
 

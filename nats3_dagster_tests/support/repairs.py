@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nats3_dagster.archive.captures import commit, plan
-from nats3_dagster.archive.captures.accept import accept_source
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.proof.repair import Repair, Repaired, plan_repair, repair
 from nats3_dagster.archive.proof.verify import chunks_to_verify, verify_chunks
@@ -59,4 +59,4 @@ def planned(workspace: Workspace, archive: Archive) -> Repair:
 
 
 def repaired(workspace: Workspace, archive: Archive, plan: Repair, **how: bool) -> Sequence[Repaired]:
-    return list(repair(workspace, archive, accept_source(workspace, archive), plan, **how))
+    return list(repair(workspace, archive, open_source(workspace, archive), plan, **how))

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.hour_windows import HourWindow, job_windows
 from nats3_dagster.archive.captures.job import CaptureJob
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.source.absence import absence_reason
 from nats3_dagster.archive.source.stream_changes import witness_at
 from nats3_dagster.archive.stored.erased import erased_of
@@ -83,7 +83,7 @@ def plan(
     Raises OperatorError for a bad hour, StreamChanged for a stream made again."""
     catalog, link, settings = workspace.catalog, workspace.link, workspace.settings
     begun = catalog.now()
-    state = accept_source(workspace, archive, adopt=adopt)
+    state = open_source(workspace, archive, adopt=adopt)
     expected = catalog.coverage.start(archive, state.incarnation)
     windows = job_windows(link, state, hours, expected)
     gone = SeqRange(expected, state.first_seq - 1) if expected < state.first_seq else None

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster import objects
-from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
 from nats3_dagster.archive.source.clocks import ask_clocks
+from nats3_dagster.archive.source.observe import checked_state
 from nats3_dagster.archive.source.windows import end_of
 from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored import copies, folder
@@ -91,7 +91,7 @@ def sealable(workspace: Workspace, archive: Archive, first: str, limit: int = 1_
     if first > at.closed:
         return Sealable(at, (), clocks=ask_clocks(workspace).difference)
     try:
-        state = accept_source(workspace, archive)
+        state = checked_state(workspace, archive)
         clocks = ask_clocks(workspace, state)
         at = replace(at, closed=min(at.closed, newest_closed(clocks.earliest_ns)))
         bound = _last_sequence(workspace, archive, state, at.closed)
@@ -137,7 +137,7 @@ def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: st
 
     Raises as `seal_hours` does, and Nats3Error when the stream cannot say where the hours end."""
     archive = workspace.catalog.archives.get(name)
-    state = accept_source(workspace, archive)
+    state = checked_state(workspace, archive)
     clocks = ask_clocks(workspace, state)
     closed = newest_closed(clocks.earliest_ns)
     bound = _last_sequence(workspace, archive, state, closed)

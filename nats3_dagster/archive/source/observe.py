@@ -1,19 +1,22 @@
-"""The source of an archive as it is now. Nothing is written."""
+"""The source of an archive as it is now. Asking writes nothing: `captures/open.py` keeps what a capture saw."""
 
 from dataclasses import dataclass
 
-from nats3_dagster.archive.source.restored import History, as_archived
-from nats3_dagster.archive.source.stream_changes import missing_error, recreated_error
+from nats3_dagster.archive.source.requirements import check_retention, check_sequences
+from nats3_dagster.archive.source.restored import History, as_archived, continuing
+from nats3_dagster.archive.source.stream_changes import forgotten_error, missing_error, recreated_error
 from nats3_dagster.errors import StreamChanged, UnknownStream
+from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, StreamState
 from nats3_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """The stream of an archive, compared with what the archive holds."""
+class Source:
+    """The stream of an archive when it was asked, compared with what the archive holds."""
 
+    # With the incarnation that the archive has of it, also where the stream was restored and continues one.
     state: StreamState
     # What a stream of another `created` time shares with the archive; None for the archived stream, and where it
     # shares no message.
@@ -25,7 +28,40 @@ class Observation:
     @property
     def is_restored(self) -> bool:
         """True if the stream was restored from a backup, and has everything that is archived."""
-        return self.history is not None and self.history.is_continued_by(self.state)
+        return self.history is not None and self.recreated is None
+
+
+def observe_source(workspace: Workspace, archive: Archive, *, again: bool = False) -> Source:
+    """Compares the archive's stream with the archive. `again`: a comparison with an older backup that this process made
+    before is made again. Raises UnknownStream if the stream is gone, OperatorError for one that no archive can have,
+    SourceError, StoreError."""
+    check_version(server_info(workspace.link))
+    state = _state(workspace, archive)
+    check_sequences(state)
+    coverages = workspace.catalog.coverage.all(archive)
+    state = as_archived(state, coverages)
+    if not recreated_error(archive, coverages, state):
+        return Source(state)
+    # It imports pyarrow, 0.1 s, and is rare.
+    from nats3_dagster.archive.source.history import history_of
+
+    history = history_of(workspace, workspace.link, archive, coverages, state, again=again)
+    if history and history.is_continued_by(state):
+        return Source(continuing(state, history.coverage.incarnation), history)
+    return Source(state, history, recreated_error(archive, coverages, state, history))
+
+
+def checked_state(workspace: Workspace, archive: Archive) -> StreamState:
+    """Returns the state of the archive's stream. Raises as `observe_source` does; StreamChanged for another stream than
+    the archived one, and for one that forgot archived messages; OperatorError for a retention that the archive cannot
+    be complete with."""
+    source = observe_source(workspace, archive)
+    if source.recreated:
+        raise source.recreated
+    check_retention(archive.spec, source.state)
+    if changed := forgotten_error(workspace, archive, source.state):
+        raise changed
+    return source.state
 
 
 def source_state(workspace: Workspace, archive: Archive) -> StreamState:
@@ -33,23 +69,6 @@ def source_state(workspace: Workspace, archive: Archive) -> StreamState:
     stream continues one. Raises UnknownStream, with the archive's next step, if it is gone."""
     state = _state(workspace, archive)
     return as_archived(state, workspace.catalog.coverage.all(archive))
-
-
-def observe_source(workspace: Workspace, archive: Archive, *, again: bool = False) -> Observation:
-    """Compares the archive's stream with the archive. `again`: a comparison with an older backup that this process made
-    before is made again. Raises UnknownStream if the stream is gone, SourceError, StoreError."""
-    state = _state(workspace, archive)
-    coverages = workspace.catalog.coverage.all(archive)
-    state = as_archived(state, coverages)
-    if not recreated_error(archive, coverages, state):
-        return Observation(state)
-    # It imports pyarrow, 0.1 s, and is rare.
-    from nats3_dagster.archive.source.history import history_of
-
-    history = history_of(workspace, workspace.link, archive, coverages, state, again=again)
-    if history and history.is_continued_by(state):
-        return Observation(state, history)
-    return Observation(state, history, recreated_error(archive, coverages, state, history))
 
 
 def _state(workspace: Workspace, archive: Archive) -> StreamState:

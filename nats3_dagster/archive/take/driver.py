@@ -12,9 +12,9 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from nats3_dagster.archive.captures.accept import accept_source
 from nats3_dagster.archive.captures.adopt import adopt, fill
 from nats3_dagster.archive.captures.commit import CaptureResult, merged
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.source.durables import consumer_missing_error, durable_of, make_again
 from nats3_dagster.archive.stored.erased import erased_of
 from nats3_dagster.archive.take.claimed import Receipt
@@ -109,7 +109,7 @@ def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> Str
     that was deleted is made again; what went meanwhile is recorded as lost.
 
     Raises StreamChanged, UnknownStream, UnknownConsumer."""
-    state = accept_source(workspace, archive, adopt=adopt)
+    state = open_source(workspace, archive, adopt=adopt)
     durable = find_durable(workspace.link, archive.spec.stream, archive.spec.durable or "")
     if durable is None and adopt:
         durable = make_again(workspace, archive, state)
@@ -118,7 +118,7 @@ def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> Str
         raise consumer_missing_error(archive)
     missed_seq = noticed(workspace, archive, durable).missed_seq
     # What a durable missed that was made again is accounted for in this run.
-    return accept_source(workspace, archive) if missed_seq > state.last_seq else state
+    return open_source(workspace, archive) if missed_seq > state.last_seq else state
 
 
 def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: int = 1) -> TakePlan:

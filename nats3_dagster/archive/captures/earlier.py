@@ -1,0 +1,65 @@
+"""Earlier incarnations of an archive's stream: what was not captured of them when the stream was made again.
+
+Invariant: what objects in the bucket have of it is adopted, and the rest is recorded as lost, as far as it was ever
+seen.
+"""
+
+import logging
+
+from nats3_dagster.hours import format_time
+from nats3_dagster.model import Archive, ChunkMeta, Coverage, Gap, SeqRange, StreamState
+from nats3_dagster.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+
+def adopt_earlier(workspace: Workspace, archive: Archive, earlier: Coverage) -> bool:
+    """Adopts what objects have of an earlier incarnation, and records no gap. False if there is none."""
+    gap = _uncaptured(workspace, archive, earlier)
+    return bool(gap and _adopted(workspace, archive, gap, with_gaps=False)[0])
+
+
+def give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState) -> None:
+    """Record as lost what was not captured of the stream's earlier incarnations, as far as they were ever seen."""
+    catalog = workspace.catalog
+    for earlier in catalog.coverage.all(archive):
+        if earlier.incarnation == state.incarnation:
+            continue
+        seen = catalog.coverage.last_state(earlier.incarnation)
+        # No message can have come to a stream that was sealed.
+        if earlier.unknown_after is None and not (seen and seen.config.get("sealed")):
+            last = max(earlier.last, seen.last_seq if seen else 0)
+            catalog.coverage.record_unknown_end(archive, earlier.incarnation, last)
+        if gap := _uncaptured(workspace, archive, earlier):
+            _, gaps = _adopted(workspace, archive, gap, with_gaps=True)
+            log.warning(
+                "%s: %d sequences of stream %s of %s went with it before they were captured",
+                archive.name,
+                sum(gap.size for gap in gaps),
+                state.name,
+                format_time(earlier.incarnation.created_ns),
+            )
+
+
+def _uncaptured(workspace: Workspace, archive: Archive, earlier: Coverage) -> Gap | None:
+    """Returns the sequences of an earlier incarnation that the archive does not have, as far as it was ever seen."""
+    seen = workspace.catalog.coverage.last_state(earlier.incarnation)
+    last = max(earlier.last, seen.last_seq if seen else 0)
+    if last < earlier.start:
+        return None
+    missing = workspace.catalog.coverage.missing(archive, earlier.incarnation, SeqRange(earlier.start, last))
+    return Gap(earlier.incarnation, tuple(missing), "missing") if missing else None
+
+
+def _adopted(
+    workspace: Workspace, archive: Archive, gap: Gap, *, with_gaps: bool
+) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
+    """Commits what objects have of the gap, with or without what remains of it. Returns both."""
+    # It imports pyarrow, 0.1 s, and is rare.
+    from nats3_dagster.archive.captures.adopt import adopt
+
+    begun = workspace.catalog.now()
+    adopted, gaps = adopt(workspace, archive, [gap])
+    if adopted or with_gaps:
+        workspace.catalog.chunks.commit(archive, adopted, gaps if with_gaps else (), begun=begun, what="adopted")
+    return adopted, gaps
