@@ -3,25 +3,22 @@
 Invariant: only the driver uses Postgres, and what some tasks achieved is committed though another failed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from time import monotonic
 
 from pyspark.sql import SparkSession
 
-from nats3_dagster.archive.captures.capture_log import record_outcomes
 from nats3_dagster.archive.captures.commit import CaptureResult
-from nats3_dagster.archive.captures.driver import capture_hours
-from nats3_dagster.archive.captures.hour_run import HourRun, OnError
+from nats3_dagster.archive.captures.driver import Perform, capture_hours
+from nats3_dagster.archive.captures.hour_run import HourRun, OnError, OnJob
 from nats3_dagster.archive.captures.plan import CapturePlan
 from nats3_dagster.archive.captures.read import Outcome
 from nats3_dagster.archive.captures.task import HourFailure
-from nats3_dagster.archive.stored import folder
-from nats3_dagster.archive.take.driver import Round, TakeJob, run_rounds
+from nats3_dagster.archive.take.driver import Perform as PerformTake
+from nats3_dagster.archive.take.driver import TakeJob, take_hours
 from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
 from nats3_dagster.errors import Nats3Error
-from nats3_dagster.hours import hour_start
 from nats3_dagster.jetstream.task_progress import Tally, new_subject
 from nats3_dagster.model import Archive, ChunkMeta, OnProgress, Progress
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
@@ -29,9 +26,6 @@ from nats3_dagster.pipeline.worker import capture_task, take_round
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
-
-# Shows the progress of a job while it runs; it is given the job's hours.
-OnJob = Callable[[Sequence[str]], AbstractContextManager[OnProgress]]
 
 
 def run_captures(
@@ -51,10 +45,21 @@ def run_captures(
     `on_job`'s progress is called with the messages that were read and the sequences to read. Raises Nats3Error."""
     with Workspace(settings) as workspace:
         archive = workspace.catalog.archives.get(archive_name)
+        parallel = parallelism(spark, "spark.nats3.capture.tasks")
         if archive.spec.mode == "consumer":
-            jobs = _take(spark, workspace, archive, run, on_error, run_id, adopt, on_job)
+            jobs = take_hours(
+                workspace,
+                archive,
+                run,
+                _taking(spark, archive, run.hours),
+                on_error,
+                run_id=run_id,
+                adopt=adopt,
+                parallel=parallel,
+                on_job=on_job,
+            )
         else:
-            perform = _reading(spark, workspace, archive, on_job)
+            perform = _reading(spark, workspace, archive, parallel, on_job)
             jobs = capture_hours(workspace, archive, run, perform, on_error, run_id=run_id, adopt=adopt)
         while True:
             with followed(workspace, archive.name):
@@ -97,10 +102,9 @@ def run_capture(
 
 
 def _reading(
-    spark: SparkSession, workspace: Workspace, archive: Archive, on_job: OnJob | None
-) -> Callable[[CapturePlan], tuple[Sequence[Outcome | HourFailure], Nats3Error | None]]:
-    """The function that runs the tasks of a plan on Spark."""
-    parallel = parallelism(spark, "spark.nats3.capture.tasks")
+    spark: SparkSession, workspace: Workspace, archive: Archive, parallel: int, on_job: OnJob | None
+) -> Perform:
+    """The function that runs the tasks of a plan on Spark, `parallel` of them at most."""
 
     def perform(planned: CapturePlan) -> tuple[Sequence[Outcome | HourFailure], Nats3Error | None]:
         job, hours, total = planned.job, planned.hours, sum(r.size for r in planned.missing)
@@ -120,54 +124,13 @@ def _reading(
     return perform
 
 
-def _take(
-    spark: SparkSession,
-    workspace: Workspace,
-    archive: Archive,
-    run: HourRun,
-    on_error: OnError,
-    run_id: str | None,
-    adopt: bool,
-    on_job: OnJob | None,
-) -> Iterator[tuple[CaptureResult, ...]]:
-    """All that waits in the archive's durable, whatever its hour, round by round: tasks pull in turn, and write at the
-    same time. Once it is taken, nothing is left for the other hours of the run."""
-    parallel = parallelism(spark, "spark.nats3.capture.tasks")
-    for hour in run.hours:
-        hour_start(hour)
+def _taking(spark: SparkSession, archive: Archive, hours: Sequence[str]) -> PerformTake:
+    """The function that runs the tasks of a round on Spark: they pull in turn, and write at the same time."""
 
     def perform(job: TakeJob) -> tuple[tuple[TakeOutcome, ...], Nats3Error | None]:
-        name = f"capture {archive.name} {run.hours[0]}"
-        finished = run_tasks(spark, name, take_round, [(job, n) for n in range(job.tasks)])
+        finished = run_tasks(
+            spark, f"capture {archive.name} {hours[0]}", take_round, [(job, n) for n in range(job.tasks)]
+        )
         return finished.results, finished.error
 
-    def take(hour: str) -> CaptureResult:
-        messages = 0
-        began, started_at = monotonic(), workspace.catalog.now()
-
-        def note(done: Round) -> None:
-            nonlocal messages
-            messages += sum(c.messages for c in done.chunks)
-            if on_progress:
-                on_progress(Progress(messages, messages))
-
-        try:
-            folder.require(workspace, archive)
-            with on_job([hour]) if on_job else nullcontext() as on_progress:
-                result = run_rounds(
-                    workspace, archive, hour, perform, run_id=run_id, adopt=adopt, parallel=parallel, on_round=note
-                )
-        except Exception as error:
-            record_outcomes(workspace, archive, started_at, errors={hour: error}, run_id=run_id)
-            raise
-        record_outcomes(workspace, archive, started_at, [result], run_id=run_id)
-        return replace(result, seconds=monotonic() - began)
-
-    taken = False
-
-    def taken_or_take(hour: str) -> CaptureResult:
-        return CaptureResult(archive.name, hour, None, 0) if taken else take(hour)
-
-    for _, result in run.results(taken_or_take, on_error):
-        taken = True
-        yield (result,)
+    return perform

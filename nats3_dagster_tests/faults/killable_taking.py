@@ -8,7 +8,7 @@ import sys
 import time
 
 from nats3_dagster.archive.source import durables
-from nats3_dagster.archive.take import driver, take_capture
+from nats3_dagster.archive.take import commit, driver, take_capture
 from nats3_dagster.catalog import chunks
 from nats3_dagster.catalog.chunks import Chunks
 from nats3_dagster.hours import hour_of
@@ -24,13 +24,13 @@ STEPS = {
     "after the put": lambda: after(Bucket, "put_new"),
     "before the commit": lambda: before(Chunks, "commit"),
     "in the commit": lambda: after(chunks, "add_chunks"),
-    "after the commit": lambda: before(driver, "acknowledge"),
-    "in the acknowledgements": lambda: setattr(driver, "acknowledge", lambda nats, replies: _half(nats, replies)),
-    "after the acknowledgements": lambda: after(driver, "acknowledge"),
+    "after the commit": lambda: before(commit, "acknowledge"),
+    "in the acknowledgements": lambda: setattr(commit, "acknowledge", lambda nats, replies: _half(nats, replies)),
+    "after the acknowledgements": lambda: after(commit, "acknowledge"),
 }
 
 
-def _half(nats: object, replies: object, real: object = driver.acknowledge) -> None:
+def _half(nats: object, replies: object, real: object = commit.acknowledge) -> None:
     real(nats, replies.slice(0, len(replies) // 2))  # type: ignore[attr-defined, operator]
     die()
 

@@ -1,7 +1,7 @@
 """What processes of the faults of consumer mode do: the jobs of jobs.py, with small settings of their own."""
 
 from nats3_dagster.archive.source import durables
-from nats3_dagster.archive.take import driver
+from nats3_dagster.archive.take import plan
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster_tests.faults import jobs
 
@@ -23,4 +23,4 @@ def take(archive: str, adopt: bool = False) -> int:
 def _small_settings() -> None:
     """In this process. What a process that was killed has pulled comes again after a second."""
     durables.LEAST_ACK_WAIT_S = 1
-    driver.CHUNK_MESSAGES = driver.TASK_MESSAGES = CLAIM_MESSAGES
+    plan.CHUNK_MESSAGES = plan.TASK_MESSAGES = CLAIM_MESSAGES

@@ -7,7 +7,6 @@ import pytest
 
 from nats3_dagster.archive.captures.due import due
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.plan import plan
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.source.backlog import Backlog, backlog
 from nats3_dagster.archive.source.condition import condition
@@ -18,6 +17,7 @@ from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import plan_hours
 from nats3_dagster_tests.support.dagster.stories import archive
 from nats3_dagster_tests.support.wire import Wire
 
@@ -37,7 +37,7 @@ CLOCKS = {
 
 def take(workspace: Workspace, found: Archive, hour: str) -> int:
     """What a capture of the hour would account for, put down as a gap; how many sequences."""
-    planned = plan(workspace, found, [hour])
+    planned = plan_hours(workspace, found, [hour])
     gaps = list(planned.gaps)
     if planned.missing:
         gaps.append(Gap(planned.job.state.incarnation, planned.missing, "unselected"))

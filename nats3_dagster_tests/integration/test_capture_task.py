@@ -24,6 +24,7 @@ from nats3_dagster.objects import Bucket
 from nats3_dagster.pipeline.worker import capture_task
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import plan_hours
 from nats3_dagster_tests.support.runs import archive_events, hours_of
 from nats3_dagster_tests.support.servers.nats_proxy import NatsProxy
 from nats3_dagster_tests.support.wire import Wire
@@ -41,7 +42,7 @@ def plan(settings: Settings, wire: Wire) -> planning.CapturePlan:
     """Of the hour that holds the messages (they were published a moment ago)."""
     with Workspace(settings) as workspace:
         hour = hours_of(wire, "EV")[-1]
-        return planning.plan(workspace, workspace.catalog.archives.get("events"), [hour])
+        return plan_hours(workspace, workspace.catalog.archives.get("events"), [hour])
 
 
 def run(planned: planning.CapturePlan) -> list[tuple[str, SeqRange]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.read import cursor as cursor_module
@@ -24,7 +24,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support import points as made_points
 from nats3_dagster_tests.support import taking as takes
-from nats3_dagster_tests.support.captures import read
+from nats3_dagster_tests.support.captures import plan_hours, read
 from nats3_dagster_tests.support.points import add_chunk, message
 from nats3_dagster_tests.support.replays import archived
 from nats3_dagster_tests.support.wire import Wire
@@ -178,7 +178,7 @@ def test_it_waits_for_a_capture_that_commits_late(
     workspace: Workspace, wire: Wire, archive: Archive, bucket: str
 ) -> None:
     send(wire, 1, 10)
-    planned = plan.plan(workspace, archive, [hour_of(time.time_ns())])
+    planned = plan_hours(workspace, archive, [hour_of(time.time_ns())])
     outcomes = read(workspace, planned)
     wire.api("STREAM.PURGE.EV")
     send(wire, 11, 12)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures.due import select_hours
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.seal import ended_hours, seal_hours, sealable
@@ -25,7 +25,7 @@ from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import gaps, stored
-from nats3_dagster_tests.support.captures import read
+from nats3_dagster_tests.support.captures import plan_hours, read
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.replays import replayed
 from nats3_dagster_tests.support.wire import Wire
@@ -56,7 +56,7 @@ def capture(workspace: Workspace) -> Archive:
     """Capture all that the stream has and the archive has not, in this process."""
     archive = workspace.catalog.archives.get("events")
     if hours := select_hours(workspace, "events"):
-        planned = plan.plan(workspace, archive, hours)
+        planned = plan_hours(workspace, archive, hours)
         commit.commit(workspace, planned, read(workspace, planned))
     return archive
 

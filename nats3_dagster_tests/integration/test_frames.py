@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from nats3_dagster import Archive
-from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.read.frame import COLUMNS
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.lookup import uncovered
@@ -22,6 +22,7 @@ from nats3_dagster.model import Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support import captures
+from nats3_dagster_tests.support.captures import plan_hours
 from nats3_dagster_tests.support.dagster.stories import archive as create
 from nats3_dagster_tests.support.stored import LIFE, Made, hour_key, made, store
 from nats3_dagster_tests.support.wire import Wire
@@ -139,7 +140,7 @@ def test_an_end_that_has_come_is_reached_and_the_open_hour_ends_with_the_archive
     found = workspace.catalog.archives.get("events")
 
     def capture(hour: str) -> None:
-        planned = plan.plan(workspace, found, [hour])
+        planned = plan_hours(workspace, found, [hour])
         commit.commit(workspace, planned, captures.read(workspace, planned))
 
     def seqs(**selection: object) -> object:

@@ -21,6 +21,7 @@ from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import plan_hours
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = [pytest.mark.nats, pytest.mark.needs_nats("2.15")]
@@ -133,7 +134,7 @@ def test_an_hour_that_fails_is_alone_with_it(workspace: Workspace, bucket: str) 
 
     # An object with other bytes, which the task finds; of the hours around it each is captured once.
     archive, jobs = archive_of(workspace, bucket, "objects"), []
-    planned = planning.plan(workspace, archive, [bad])
+    planned = plan_hours(workspace, archive, [bad])
     (chunk,) = CaptureTask(planned.job, planned.missing, workspace.link).outcomes()
     assert isinstance(chunk, ChunkMeta)
     workspace.bucket(bucket).put_again(chunk.key, b"foreign", hashlib.sha256(b"foreign").hexdigest())

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.errors import TargetError
@@ -17,7 +17,7 @@ from nats3_dagster.replay.job import shares
 from nats3_dagster.replay.messages.republish import Republisher
 from nats3_dagster.subjects import decoded, readable
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.captures import read
+from nats3_dagster_tests.support.captures import plan_hours, read
 from nats3_dagster_tests.support.replays import dry_run
 from nats3_dagster_tests.support.runs import archive_events, hours_of
 from nats3_dagster_tests.support.taking import STRANGE
@@ -35,7 +35,7 @@ def strange(wire: Wire, settings: object, bucket: str) -> list[bytes]:
 
 def capture_hour(workspace: Workspace, hour: str) -> CaptureResult:
     """What a run does, without Spark."""
-    planned = plan.plan(workspace, workspace.catalog.archives.get("events"), [hour])
+    planned = plan_hours(workspace, workspace.catalog.archives.get("events"), [hour])
     outcomes = read(workspace, planned)
     (result,) = commit.commit(workspace, planned, outcomes)
     return result

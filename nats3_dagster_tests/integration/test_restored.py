@@ -9,7 +9,6 @@ import pytest
 
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive.captures import commit
-from nats3_dagster.archive.captures import plan as planning
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle import jobs
@@ -26,7 +25,7 @@ from nats3_dagster.hours import HOUR_NS, SECOND_NS, format_time, parse_time
 from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import gaps, stored
-from nats3_dagster_tests.support.captures import plan, read, take
+from nats3_dagster_tests.support.captures import plan, plan_hours, read, take
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.wire import Wire
@@ -247,7 +246,7 @@ def test_reads_and_replays_by_time_know_a_stream_that_goes_on(workspace: Workspa
     restore_stream(workspace.link, "EV", ["ev.>"], messages)
     archive = create(workspace, ArchiveSpec("events", "EV", bucket))
     for hour in hours_of(wire, "EV"):
-        planned = planning.plan(workspace, archive, [hour])
+        planned = plan_hours(workspace, archive, [hour])
         commit.commit(workspace, planned, read(workspace, planned))
     restore(workspace, wire, backup(wire))
     publish(wire, 10, b"after")

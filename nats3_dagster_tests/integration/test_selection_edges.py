@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.plan import plan
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered
@@ -20,6 +19,7 @@ from nats3_dagster.hours import HOUR_NS, format_time, hour_of, hour_start
 from nats3_dagster.model import Archive, Gap, ReplaySpec, Selection, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import plan_hours
 from nats3_dagster_tests.support.catalog import chunk
 from nats3_dagster_tests.support.dagster.stories import archive
 from nats3_dagster_tests.support.replays import dry_run
@@ -48,7 +48,7 @@ def events(settings: Settings, workspace: Workspace, bucket: str) -> Archive:
 
 def capture(workspace: Workspace, found: Archive, hour: int, upto: int | None = None) -> None:
     """A chunk of the hour's messages, or of those up to a sequence; its object does not matter to a plan."""
-    planned = plan(workspace, found, [HOURS[hour]])
+    planned = plan_hours(workspace, found, [HOURS[hour]])
     (window,) = planned.spans
     first, last = window.first, upto or window.last
     start = hour_start(HOURS[hour])

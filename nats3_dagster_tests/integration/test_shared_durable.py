@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.source import durables
-from nats3_dagster.archive.take import driver
+from nats3_dagster.archive.take import plan
 from nats3_dagster.archive.take.claimed import PreviousTasks, Uncaptured, uncaptured
 from nats3_dagster.archive.take.driver import run_rounds
 from nats3_dagster.archive.take.job import TakeJob
@@ -41,7 +41,7 @@ MINUTE_NS = 60 * SECOND_NS
 
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "TASK_MESSAGES", 100)
+    monkeypatch.setattr(plan, "TASK_MESSAGES", 100)
 
 
 def together(job: TakeJob) -> tuple[list[Any], Nats3Error | None]:
@@ -243,7 +243,7 @@ def test_a_durable_that_allows_few_messages_is_shared_by_fewer_tasks(
     workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(durables, "LEAST_OUTSTANDING", 250)
-    monkeypatch.setattr(driver, "TASK_MESSAGES", 150)
+    monkeypatch.setattr(plan, "TASK_MESSAGES", 150)
     # The server answers no request for more than the durable allows before it expires.
     monkeypatch.setattr(claim, "EXPIRES_S", 30.0)
     began = time.monotonic()

@@ -24,7 +24,9 @@ from nats3_dagster.archive.source import durables
 from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.archive.source.condition import condition
 from nats3_dagster.archive.source.loss import time_to_loss
+from nats3_dagster.archive.take import commit as committing
 from nats3_dagster.archive.take import driver
+from nats3_dagster.archive.take import plan as planning
 from nats3_dagster.archive.take.claimed import Receipt, assigned_hours
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
@@ -174,7 +176,7 @@ def test_what_somebody_else_holds_comes_later(
     workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the lock was lost with its connection, and another run has a message in between."""
-    monkeypatch.setattr(driver, "REDELIVERY_S", -4)  # give up after 1 s
+    monkeypatch.setattr(planning, "REDELIVERY_S", -4)  # give up after 1 s
     queue(wire)
     durable(wire, "mine")
     archive = make(workspace, bucket, durable="mine")
@@ -458,16 +460,16 @@ def test_messages_that_cannot_be_given_back_hide_no_error_and_fail_no_round(
             durable(wire, "d")
             archive = make(work, bucket, durable="d")
             wire.publish(numbers(1, 50))
-        planned = driver.plan(work, archive, driver.begin(work, archive))
+        planned = planning.plan(work, archive, driver.begin(work, archive))
         outcomes, _ = perform(planned.job)
         parts = [
             replace(part, replies=part.replies[1:], late=part.replies[:1]) if isinstance(part, Receipt) else part
             for part in outcomes
         ]
         with monkeypatch.context() as patched:
-            patched.setattr(driver, "fault_point", reached)
+            patched.setattr(committing, "fault_point", reached)
             with pytest.raises(raised) if raised else nullcontext():
-                driver.commit(work, planned, parts)
+                committing.commit(work, planned, parts)
         assert "come again after the consumer's ack_wait" in caplog.text
         server.start()
         run(work, archive)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.archive.source import durables
-from nats3_dagster.archive.take import driver
+from nats3_dagster.archive.take import commit, driver, plan
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS
@@ -139,7 +139,7 @@ def at(monkeypatch: pytest.MonkeyPatch, moment: str, act: Trouble) -> None:
         monkeypatch.setattr(acknowledge, "WINDOW", 500)
         later(acknowledge._Confirming, "window")
     else:
-        before(*{"claimed": (driver, "commit"), "committed": (driver, "acknowledge")}[moment])
+        before(*{"claimed": (driver, "commit"), "committed": (commit, "acknowledge")}[moment])
 
 
 MOMENTS = ("pulling", "claimed", "committed", "acknowledging")
@@ -183,7 +183,7 @@ def test_each_message_is_delivered_once_where_a_majority_must_know_first(
 ) -> None:
     """The server then says that a request has ended before it sends the messages."""
     monkeypatch.setattr(claim, "PULL_MESSAGES", 200)
-    monkeypatch.setattr(driver, "CHUNK_MESSAGES", 700)
+    monkeypatch.setattr(plan, "CHUNK_MESSAGES", 700)
     stream = made(cluster, QUEUE, 10)
     archive = make(own, bucket, stream.lower(), stream, durable="mine")
     assert [c.messages for c in run(own, archive).chunks] == [700, 700, 700, 700, 200]

@@ -8,7 +8,6 @@ import pytest
 
 from nats3_dagster.archive.captures.commit import commit
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.plan import plan
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.source.backlog import backlog
@@ -19,6 +18,7 @@ from nats3_dagster.model import Archive, ArchiveSpec, Gap, SeqRange, Witness
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
+from nats3_dagster_tests.support.captures import plan_hours
 from nats3_dagster_tests.support.wire import Wire
 
 FORGOT = "has a message of .* at sequence 100, and archive events holds one of .* there: the server forgot messages"
@@ -36,7 +36,7 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
 
 def take(workspace: Workspace, archive: Archive) -> None:
     """A capture of the open hour that puts everything down as a gap."""
-    planned = plan(workspace, archive, [hour_of(time.time_ns())])
+    planned = plan_hours(workspace, archive, [hour_of(time.time_ns())])
     commit(workspace, planned, [Gap(planned.job.state.incarnation, planned.missing, "unselected")])
 
 
@@ -75,7 +75,7 @@ def test_every_look_at_the_stream_notices_it(workspace: Workspace, archive: Arch
         "Create another archive of the stream for what comes, and set sync_interval: always on the server"
     )
     with pytest.raises(StreamChanged, match=FORGOT):
-        plan(workspace, archive, [hour_of(time.time_ns())])
+        plan_hours(workspace, archive, [hour_of(time.time_ns())])
     now = condition(workspace, archive)
     assert (now.source, str(now.error)) == ("shrunk", str(caught.value))
     (failed,) = [finding for finding in check(workspace) if finding.status == "fail"]
@@ -116,7 +116,7 @@ def test_a_message_that_is_gone_says_nothing(workspace: Workspace, archive: Arch
 
 def test_what_was_read_of_two_histories_is_not_committed(workspace: Workspace, archive: Archive, wire: Wire) -> None:
     wire.publish([("ev.a", b"", b"x")] * 20)
-    planned = plan(workspace, archive, [hour_of(time.time_ns())])
+    planned = plan_hours(workspace, archive, [hour_of(time.time_ns())])
     assert planned.witness
     (window,) = planned.windows
     assert window.seqs

@@ -7,7 +7,6 @@ import pytest
 from dagster import AssetKey, DagsterInstance, DagsterRunStatus, RunRequest
 from dagster._core.test_utils import create_run_for_test
 
-from nats3_dagster.archive.captures import plan
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs import backoff
 from nats3_dagster.defs.backoff import FAILED_HOURS_TAG
@@ -17,6 +16,7 @@ from nats3_dagster.model import ChunkMeta
 from nats3_dagster.pipeline.worker import capture_task
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import plan_hours
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.dagster.capture_ticks import tick, why
 from nats3_dagster_tests.support.dagster.runs import hour_range, materialized, run
@@ -36,7 +36,7 @@ def hours(settings: Settings, bucket: str, s3_client: Any) -> list[str]:
     archive(settings, bucket, max_messages=1)
     hours = [hour_of(start + n * HOUR_NS) for n in range(3)]
     with Workspace(settings) as workspace:
-        planned = plan.plan(workspace, workspace.catalog.archives.get("events"), [hours[1]])
+        planned = plan_hours(workspace, workspace.catalog.archives.get("events"), [hours[1]])
         (chunk,) = [o for seqs in planned.tasks(1) for o in capture_task((planned.job, seqs))]
     assert isinstance(chunk, ChunkMeta)
     s3_client.put_object(Bucket=bucket, Key=chunk.key, Body=b"foreign")

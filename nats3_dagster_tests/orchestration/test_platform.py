@@ -32,7 +32,7 @@ from dagster import (
 from pyspark.sql import DataFrame
 
 from nats3_dagster import ArchiveComponent, build_archive_definitions
-from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.proof.repair import plan_repair, repair
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
@@ -43,6 +43,7 @@ from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support import captures
+from nats3_dagster_tests.support.captures import plan_hours
 
 pytestmark = [
     pytest.mark.slow,
@@ -133,7 +134,7 @@ class Platform:
         with Workspace(self.settings) as workspace:
             found = workspace.catalog.archives.get("orders")
             for hour in hours:
-                planned = plan.plan(workspace, found, [hour])
+                planned = plan_hours(workspace, found, [hour])
                 commit.commit(workspace, planned, captures.read(workspace, planned))
 
     def seal(self) -> int:

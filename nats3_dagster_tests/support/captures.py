@@ -1,7 +1,10 @@
 """A capture in this process, step by step, and what it left."""
 
+from collections.abc import Sequence
+
 from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures import plan as planning
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.captures.read import Outcome, RangeCapture
 from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.workspace import Workspace
@@ -11,7 +14,14 @@ from nats3_dagster_tests.support.wire import Wire
 
 def plan(workspace: Workspace, archive: Archive, wire: Wire) -> planning.CapturePlan:
     """Of the hour that has the newest message."""
-    return planning.plan(workspace, archive, hours_of(wire, "EV")[-1:])
+    return plan_hours(workspace, archive, hours_of(wire, "EV")[-1:])
+
+
+def plan_hours(
+    workspace: Workspace, archive: Archive, hours: Sequence[str], *, adopt: bool = False
+) -> planning.CapturePlan:
+    """Open the source, and plan."""
+    return planning.plan(workspace, archive, open_source(workspace, archive, adopt=adopt), hours)
 
 
 def read(workspace: Workspace, planned: planning.CapturePlan) -> list[Outcome]:

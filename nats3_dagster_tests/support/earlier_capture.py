@@ -6,14 +6,13 @@ It is of this release, and takes the schema before it for its own. Each line on 
 import sys
 
 from nats3_dagster.archive.captures.commit import commit
-from nats3_dagster.archive.captures.plan import plan
 from nats3_dagster.archive.source.windows import hours_to_capture
 from nats3_dagster.catalog import pool, schema
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.captures import read
+from nats3_dagster_tests.support.captures import plan_hours, read
 from nats3_dagster_tests.support.wire import Wire
 
 
@@ -21,7 +20,7 @@ def capture(workspace: Workspace) -> None:
     """Capture what the archive lacks, without Spark."""
     archive = workspace.catalog.archives.get("events")
     hours = hours_to_capture(workspace, archive, stream_state(workspace.link, archive.spec.stream))
-    planned = plan(workspace, archive, hours)
+    planned = plan_hours(workspace, archive, hours)
     commit(workspace, planned, read(workspace, planned))
 
 

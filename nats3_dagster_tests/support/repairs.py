@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.proof.repair import Repair, Repaired, plan_repair, repair
@@ -13,6 +13,7 @@ from nats3_dagster.archive.stored import folder
 from nats3_dagster.hours import hour_of
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import plan_hours
 from nats3_dagster_tests.support.wire import Wire
 
 MESSAGES = [(f"ev.{n}", b"", b"%d" % n) for n in range(100)]
@@ -24,7 +25,7 @@ def make_events(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
     wire.publish(MESSAGES)
     archive = workspace.catalog.archives.create(ArchiveSpec("events", "EV", bucket), _observed(workspace))
     folder.claim(workspace, archive)
-    planned = plan.plan(workspace, archive, [hour_of(time.time_ns())])
+    planned = plan_hours(workspace, archive, [hour_of(time.time_ns())])
     (window,) = planned.spans
     commit.commit(workspace, planned, list(RangeCapture(planned.job, window, workspace.link).outcomes()))
     return archive

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.documents.replay_plans import ReplayPlan
 from nats3_dagster.errors import Nats3Error
@@ -14,7 +14,7 @@ from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import ReplayJob, shares
 from nats3_dagster.replay.planning.plan import plan as plan_replay
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.captures import read
+from nats3_dagster_tests.support.captures import plan_hours, read
 from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.wire import Wire
 
@@ -25,7 +25,7 @@ def archived(workspace: Workspace, wire: Wire, stream: str, bucket: str, name: s
     if all(archive.name != name for archive in catalog.archives.all()):
         create(workspace, ArchiveSpec(name=name, stream=stream, bucket=bucket, **spec))
     for hour in hours_of(wire, stream):
-        planned = plan.plan(workspace, catalog.archives.get(name), [hour])
+        planned = plan_hours(workspace, catalog.archives.get(name), [hour])
         outcomes = read(workspace, planned)
         commit.commit(workspace, planned, outcomes)
 

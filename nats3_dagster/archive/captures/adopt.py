@@ -22,6 +22,21 @@ from nats3_dagster.workspace import Workspace
 log = logging.getLogger(__name__)
 
 
+def settle_absences(
+    workspace: Workspace,
+    archive: Archive,
+    chunks: Sequence[ChunkMeta],
+    gaps: Iterable[Gap],
+    orphans: Orphans | None = None,
+) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
+    """Chunks and gaps that are about to be committed, with what the bucket has of the sequences that they call absent:
+    the chunks to commit instead, and the gaps that remain. Raises StoreError, SourceError."""
+    # One for all, so that a folder of the bucket is listed once.
+    orphans = orphans or Orphans(workspace, archive, (meta.key for meta in chunks))
+    adopted, remaining = adopt(workspace, archive, gaps, orphans)
+    return (*fill(workspace, archive, chunks, orphans), *adopted), remaining
+
+
 def adopt(
     workspace: Workspace, archive: Archive, gaps: Iterable[Gap], orphans: Orphans | None = None
 ) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
@@ -48,11 +63,10 @@ def adopt(
 
 
 def fill(
-    workspace: Workspace, archive: Archive, chunks: Sequence[ChunkMeta], orphans: Orphans | None = None
+    workspace: Workspace, archive: Archive, chunks: Sequence[ChunkMeta], orphans: Orphans
 ) -> tuple[ChunkMeta, ...]:
     """The chunks that are to be committed, with the messages that orphans hold of sequences which they say are absent.
     The store is listed only if there are such. Raises StoreError, SourceError."""
-    orphans = orphans or Orphans(workspace, archive, (meta.key for meta in chunks))
     filled: list[ChunkMeta] = []
     for meta in chunks:
         messages = missing_in(workspace, archive, meta, orphans) if meta.messages < meta.covers.size else None

@@ -68,18 +68,14 @@ def commit(
         else:
             gaps.append(outcome)
     _check_history(workspace, planned)
-    # They import pyarrow, 0.1 s: commands that only ask what is missing do without.
-    from nats3_dagster.archive.captures.adopt import adopt, fill
-    from nats3_dagster.archive.captures.orphans import Orphans
+    # It imports pyarrow, 0.1 s: commands that only ask what is missing do without.
+    from nats3_dagster.archive.captures.adopt import settle_absences
 
-    # Of all hours of the job, so that a folder of the bucket is listed once.
-    orphans = Orphans(workspace, planned.archive, (meta.key for meta in chunks))
-    adopted, remaining = adopt(workspace, planned.archive, merged(gaps), orphans)
-    chunks = [*fill(workspace, planned.archive, chunks, orphans), *adopted]
+    settled, remaining = settle_absences(workspace, planned.archive, chunks, merged(gaps))
     fault_point("capture.before_commit")
     workspace.catalog.chunks.commit(
         planned.archive,
-        chunks,
+        settled,
         remaining,
         run_id=run_id,
         begun=planned.begun,
@@ -87,14 +83,14 @@ def commit(
     )
     fault_point("capture.after_commit")
     _keep_witness(workspace, planned)
-    results = _results(planned, chunks, remaining)
+    results = _results(planned, settled, remaining)
     if lost := sum(result.lost for result in results):
         log.warning(
             "%s: %d sequences of stream %s were gone before they were captured (%s)",
             planned.archive.name,
             lost,
             planned.job.state.name,
-            listed_ranges(_lost(chunks, remaining)),
+            listed_ranges(_lost(settled, remaining)),
         )
     return results
 

@@ -15,6 +15,7 @@ from nats3_dagster.archive.captures.capture_log import record_outcomes
 from nats3_dagster.archive.captures.commit import CaptureResult, commit
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError
 from nats3_dagster.archive.captures.hour_windows import by_hour
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.captures.plan import CapturePlan, plan, uncovered
 from nats3_dagster.archive.captures.read import Outcome
 from nats3_dagster.archive.captures.task import HourFailure
@@ -90,7 +91,8 @@ class _Driver:
         try:
             self._started_at = self._workspace.catalog.now()
             folder.require(self._workspace, self._archive)
-            planned = plan(self._workspace, self._archive, hours, adopt=self._adopt)
+            state = open_source(self._workspace, self._archive, adopt=self._adopt)
+            planned = plan(self._workspace, self._archive, state, hours)
         except Nats3Error as error:
             self._put_back(hours[1:])
             self._fail(hours[:1], error)

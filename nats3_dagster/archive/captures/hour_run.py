@@ -4,12 +4,16 @@ Invariant: a run with a failed hour ends in an error that names the hour.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster.model import OnProgress
 
 T = TypeVar("T")
 OnError = Callable[[str, Nats3Error], object]
+# Shows the progress of a job while it runs; it is given the job's hours.
+OnJob = Callable[[Sequence[str]], AbstractContextManager[OnProgress]]
 # Failing hours that an error names with their reasons.
 _NAMED = 3
 

@@ -10,7 +10,6 @@ from datetime import datetime
 
 from nats3_dagster.archive.captures.hour_windows import HourWindow, job_windows
 from nats3_dagster.archive.captures.job import CaptureJob
-from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.source.absence import absence_reason
 from nats3_dagster.archive.source.stream_changes import witness_at
 from nats3_dagster.archive.stored.erased import erased_of
@@ -19,6 +18,7 @@ from nats3_dagster.model import (
     Archive,
     Gap,
     SeqRange,
+    StreamState,
     Witness,
     clipped,
     without,
@@ -72,18 +72,12 @@ class CapturePlan:
         return tuple(_shares(self.missing, -(-total // count), [first for _, first in self.job.hours]))
 
 
-def plan(
-    workspace: Workspace,
-    archive: Archive,
-    hours: Sequence[str],
-    *,
-    adopt: bool = False,
-) -> CapturePlan:
-    """Returns a job that captures the first of these hours, which are ascending: up to the number that one job takes.
-    Raises OperatorError for a bad hour, StreamChanged for a stream made again."""
+def plan(workspace: Workspace, archive: Archive, state: StreamState, hours: Sequence[str]) -> CapturePlan:
+    """Returns a job that captures the first of these hours, which are ascending: up to the number that one job takes,
+    and up to the last sequence of the stream as it was opened (`state`). Raises OperatorError for a bad hour,
+    SourceError."""
     catalog, link, settings = workspace.catalog, workspace.link, workspace.settings
     begun = catalog.now()
-    state = open_source(workspace, archive, adopt=adopt)
     expected = catalog.coverage.start(archive, state.incarnation)
     windows = job_windows(link, state, hours, expected)
     gone = SeqRange(expected, state.first_seq - 1) if expected < state.first_seq else None

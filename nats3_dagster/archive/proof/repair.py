@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from nats3_dagster.archive.captures.adopt import adopt, fill, messages_of
+from nats3_dagster.archive.captures.adopt import messages_of, settle_absences
 from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.captures.read import RangeCapture
@@ -225,8 +225,7 @@ def _put_in_place(
         return
     put = [meta.key for meta in metas if bucket.put_new(meta.key, objects[meta.key], meta.sha256)]
     if orphans:
-        adopted, gaps = adopt(workspace, archive, gaps, orphans)
-        metas = [*fill(workspace, archive, metas, orphans), *adopted]
+        metas, gaps = settle_absences(workspace, archive, metas, gaps, orphans)
     try:
         chunks.replace(archive, [chunk.id], metas, gaps, begun=begun)
     except Conflict:

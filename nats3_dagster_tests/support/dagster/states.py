@@ -9,7 +9,7 @@ from dagster import AssetMaterialization, DagsterEvent, DagsterEventType, Dagste
 from dagster._core.events import StepMaterializationData
 from dagster._core.instance import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 
-from nats3_dagster.archive.captures import commit, plan
+from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.seal import seal_hours
@@ -20,6 +20,7 @@ from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import plan_hours
 from nats3_dagster_tests.support.wire import Wire
 
 HEALTHY, LATE, LOSSY, PAUSED = STATES = ("healthy", "late", "lossy", "paused")
@@ -48,7 +49,7 @@ def in_state(
         create(workspace, ArchiveSpec(name=state, stream=stream, bucket=bucket))
         archive = workspace.catalog.archives.get(state)
         for hour in hours:
-            planned = plan.plan(workspace, archive, [hour])
+            planned = plan_hours(workspace, archive, [hour])
             read = [o for seqs in planned.missing for o in RangeCapture(planned.job, seqs, workspace.link).outcomes()]
             commit.commit(workspace, planned, read)
         list(seal_hours(workspace, archive, hours))
