@@ -40,8 +40,8 @@ _TABLE = {
     "archive/source/absence.py": f"{_CAPTURED} taking_absences",
     "archive/source/loss.py": f"backlog {_CAPTURED}",
     "archive/source/agreement.py": "unit/test_agreement adoption older_copies witness",
-    "archive/source/stream_changes.py": "witness restored condition older_copies",
-    "jetstream/read/breaks.py": "unit/test_frames reader read_end capture_task",
+    "archive/source/stream_changes.py": "unit/test_stream_changes witness restored condition older_copies",
+    "jetstream/read/breaks.py": "unit/test_stream_changes unit/test_frames reader read_end capture_task",
     "jetstream/read/contents.py": "unit/test_frames reader read_end",
     "jetstream/read/times.py": "unit/test_frames reader read_end admin",
     # Seals, retention, compaction, erasure.
@@ -51,7 +51,7 @@ _TABLE = {
     "archive/keep/erasure.py": _ERASED,
     "archive/keep/erasure_work.py": _ERASED,
     "archive/keep/erased_search.py": _ERASED,
-    "archive/stored/erased.py": _ERASED,
+    "archive/stored/erased.py": f"catalog_erased {_ERASED}",
     "archive/stored/erasure_record.py": _ERASED,
     "archive/keep/retention.py": "unit/test_retention_rules retention rebuild",
     "archive/keep/runs.py": "unit/test_runs compaction",
@@ -67,21 +67,21 @@ _TABLE = {
     "replay/messages/published.py": f"unit/test_known_messages {_PUBLISHER} changing_targets",
     "replay/messages/republish.py": f"{_PUBLISHER} live changing_targets compaction_replays",
     "replay/messages/mapping.py": f"unit/test_headers {_PUBLISHER}",
-    "replay/targets.py": "published replay_refusals changing_targets republish",
-    "replay/planning/refusals.py": "replay_refusals replay_plan",
+    "replay/targets.py": "unit/test_targets published replay_refusals changing_targets republish",
+    "replay/planning/refusals.py": "unit/test_targets replay_refusals replay_plan",
     "replay/planning/room.py": "replay_refusals replay_plan",
     # Outputs.
     "exports/replace.py": "unit/test_export_replace unit/test_export_files export export_places",
     "archive/read/cursor.py": "cursor cat library compaction",
     "archive/read/cursor_state.py": "unit/test_cursor_token cursor cat",
     # Queries of the catalog.
-    "catalog/sql/coverage.sql": f"catalog_chunks {_CAPTURED} selection_edges",
+    "catalog/sql/coverage.sql": f"catalog_coverage catalog_chunks {_CAPTURED} selection_edges",
     "catalog/sql/seals.sql": "catalog_seals catalog_chunks seal hour_versions selection_edges retention rebuild",
-    "catalog/sql/chunk_sums.sql": "chosen catalog_chunks replay_selection totals",
+    "catalog/sql/chunk_sums.sql": "catalog_sums chosen catalog_chunks replay_selection totals",
     "catalog/sql/gaps.sql": f"catalog_chunks {_CAPTURED} backlog removed_messages",
     "catalog/sql/measures.sql": "totals catalog_chunks condition outputs",
     "catalog/sql/removals.sql": "catalog_removals sweep retention remove copies catalog_chunks",
-    "catalog/sql/expiry.sql": "retention rebuild catalog_chunks",
+    "catalog/sql/expiry.sql": "catalog_expiry retention rebuild catalog_chunks",
 }
 
 

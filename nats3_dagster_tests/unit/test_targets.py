@@ -1,0 +1,262 @@
+"""What a target does with messages, by its configuration, and what it is refused for: at each limit and beside it."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from nats3_dagster.errors import TargetError
+from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.jetstream.server import ServerInfo
+from nats3_dagster.model import ReplaySpec, StreamState
+from nats3_dagster.replay.messages.headers import MAX_BLOCK
+from nats3_dagster.replay.planning import refusals
+from nats3_dagster.replay.planning.forgotten import SAMPLE
+from nats3_dagster.replay.planning.refusals import Load, notes
+from nats3_dagster.replay.targets import (
+    blind_settings,
+    goes_one_at_a_time,
+    removes,
+    stores_nothing,
+    takes_batches,
+    takes_chain,
+)
+from nats3_dagster_tests.support.catalog import LOGS
+
+MIB = 1 << 20
+LOAD = Load(10, True, 1000, True, {"a": 6, "b": 4}, 100, 200)
+
+
+def stream(messages: int = 0, *, size: int = 0, consumers: int = 0, **config: Any) -> StreamState:
+    return StreamState(LOGS, 1, messages, 0, 0, messages, size, config, consumers=consumers)
+
+
+def server(version: str) -> ServerInfo:
+    major, minor, patch = (int(part) for part in version.split("."))
+    return ServerInfo((major, minor, patch), "id", "127.0.0.1:4222", MIB, jetstream=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "is_removing", "blind"),
+    [
+        ({}, False, ()),
+        ({"max_msgs_per_subject": -1}, False, ()),
+        ({"max_msgs_per_subject": 0}, False, ()),
+        ({"max_msgs_per_subject": 1}, True, ("max_msgs_per_subject",)),
+        ({"retention": "limits"}, False, ()),
+        ({"retention": "interest"}, True, ("retention",)),
+        ({"retention": "workqueue", "max_age": 1}, True, ("retention",)),
+        # With max_msgs alone a purge is told from what the stream removes: it is full then.
+        ({"max_msgs": 9}, False, ()),
+        ({"max_age": 9}, False, ("max_age",)),
+        ({"max_msgs": 9, "max_bytes": 9}, False, ("max_bytes",)),
+    ],
+)
+def test_what_a_stream_removes(config: dict[str, Any], is_removing: bool, blind: tuple[str, ...]) -> None:
+    assert removes(stream(**config)) == is_removing
+    assert blind_settings(config) == blind
+
+
+def test_a_stream_without_consumers_may_store_nothing() -> None:
+    assert stores_nothing(stream(retention="interest"))
+    assert not stores_nothing(stream(retention="interest", consumers=1))
+    assert not stores_nothing(stream(retention="workqueue"))
+    assert not stores_nothing(stream())
+
+
+# Refusals
+
+
+def refused(target: StreamState, load: Load = LOAD, spec: ReplaySpec | None = None, **source: Any) -> list[str]:
+    """Returns what the target is refused for, in short: the setting that the text names."""
+    texts = refusals._refusals(spec or ReplaySpec("logs"), {"name": "SOURCE", **source}, target, load)
+    return [what for what, _ in texts]
+
+
+LIVE = ReplaySpec("logs", live=True)
+COUNTER: dict[str, Any] = {"allow_msg_counter": True}
+
+
+def test_a_plain_target_is_refused_for_nothing() -> None:
+    assert refused(stream()) == refused(stream(), spec=LIVE) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"sealed": True}, "is sealed"),
+        ({"no_ack": True}, "does not acknowledge messages"),
+        ({"retention": "interest"}, "has interest retention and no consumer"),
+    ],
+)
+def test_a_target_that_takes_nothing(config: dict[str, Any], says: str) -> None:
+    (text,) = refused(stream(**config))
+    assert says in text
+
+
+def test_a_target_for_counters_takes_those_of_a_live_replay() -> None:
+    assert len(refused(stream(**COUNTER))) == 2
+    assert len(refused(stream(**COUNTER), **COUNTER)) == 1
+    assert len(refused(stream(**COUNTER), spec=LIVE)) == 1
+    assert refused(stream(**COUNTER), spec=LIVE, **COUNTER) == []
+
+
+def test_sums_of_sources_are_not_added_up_twice() -> None:
+    load = replace(LOAD, has_counter_sources=True)
+    (text,) = refused(stream(**COUNTER, sources=[{"name": "O"}]), load, LIVE, **COUNTER)
+    assert "has sources" in text
+    assert refused(stream(**COUNTER), load, LIVE, **COUNTER) == []
+    assert refused(stream(**COUNTER, sources=[{"name": "O"}]), LOAD, LIVE, **COUNTER) == []
+
+
+@pytest.mark.parametrize("setting", ["allow_msg_ttl", "allow_rollup_hdrs", "allow_msg_schedules"])
+def test_headers_that_act_need_their_setting(setting: str) -> None:
+    acting: dict[str, Any] = {setting: True}
+    (text,) = refused(stream(), spec=LIVE, **acting)
+    assert f"({setting} is not set)" in text
+    assert refused(stream(**acting), spec=LIVE, **acting) == []
+    assert refused(stream(), **acting) == []
+    assert refused(stream(), spec=LIVE) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "size", "is_refused"),
+    [(200, 200, False), (199, 200, True), (0, 1, True), (-1, 200, False), (200, 201, True), (0, 0, False)],
+)
+def test_the_largest_message_of_a_target(limit: int, size: int, is_refused: bool) -> None:
+    found = refused(stream(max_msg_size=limit), replace(LOAD, largest_message=size))
+    assert bool(found) == is_refused
+
+
+@pytest.mark.parametrize(
+    ("size", "storage", "is_refused"),
+    [
+        (32 * MIB - 35, "file", False),
+        (32 * MIB - 34, "file", True),
+        (32 * MIB - 34, None, True),
+        (32 * MIB - 34, "memory", False),
+    ],
+)
+def test_the_largest_message_in_a_file(size: int, storage: str | None, is_refused: bool) -> None:
+    config: dict[str, Any] = {"storage": storage} if storage else {}
+    assert bool(refused(stream(**config), replace(LOAD, largest_message=size))) == is_refused
+
+
+def test_the_largest_message_of_a_server() -> None:
+    refusals._check_load(replace(LOAD, largest_block=MAX_BLOCK, largest_message=500), 500)
+    with pytest.raises(TargetError, match="The largest header block has"):
+        refusals._check_load(replace(LOAD, largest_block=MAX_BLOCK + 1), 500)
+    with pytest.raises(TargetError, match="max_payload is 500"):
+        refusals._check_load(replace(LOAD, largest_message=501), 500)
+
+
+def too_full(target: StreamState, load: Load = LOAD) -> list[str]:
+    return [what for what, _ in refusals._too_full(cast("Any", None), target, load)]
+
+
+@pytest.mark.parametrize(
+    ("has", "size", "config", "is_refused"),
+    [
+        # Ten messages of 1,000 bytes come.
+        (0, 0, {"max_msgs": 10}, False),
+        (0, 0, {"max_msgs": 9}, True),
+        (5, 0, {"max_msgs": 15}, False),
+        (5, 0, {"max_msgs": 14}, True),
+        (5, 0, {"max_msgs": 0}, False),
+        (5, 0, {"max_msgs": -1}, False),
+        (5, 500, {"max_bytes": 1500}, False),
+        (5, 500, {"max_bytes": 1499}, True),
+        (5, 500, {"max_bytes": -1}, False),
+        # Older messages of a subject make room.
+        (5, 500, {"max_msgs": 1, "max_msgs_per_subject": 1}, False),
+        (5, 500, {"max_msgs": 1, "max_msgs_per_subject": 0}, True),
+        # Of an empty stream no subject is asked for: six messages of `a` come.
+        (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": 6}, False),
+        (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": 5}, True),
+        (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": -1}, False),
+        (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": 6, "max_msgs": 9}, True),
+    ],
+)
+def test_a_target_that_refuses_new_messages(has: int, size: int, config: dict[str, Any], is_refused: bool) -> None:
+    assert bool(too_full(stream(has, size=size, discard="new", **config))) == is_refused
+    assert too_full(stream(has, size=size, **config)) == []
+    assert too_full(stream(has, size=size, discard="old", **config)) == []
+
+
+def test_what_may_be_less_may_fit() -> None:
+    full = stream(discard="new", max_msgs=9, max_bytes=999)
+    assert len(too_full(full)) == 2
+    assert len(too_full(full, replace(LOAD, is_exact=False))) == 1
+    assert too_full(full, replace(LOAD, is_exact=False, is_size_exact=False)) == []
+
+
+# Notes
+
+
+def noted(target: StreamState, load: Load = LOAD, *, marks: bool = True, alone: bool = False) -> list[str]:
+    return list(notes([target], load, marks=marks, alone=alone))
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"max_age": 90 * SECOND_NS}, ["removes messages 90 s after", "A purge"]),
+        ({"max_age": 0}, []),
+        ({"max_msgs_per_subject": 1}, ["keeps the newest 1 of each subject", "A purge"]),
+        ({"max_msgs_per_subject": 0}, []),
+        ({"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True}, []),
+        ({"max_msgs": 9}, ["keeps the newest 9 messages (max_msgs)"]),
+        ({"max_msgs": 10}, []),
+        ({"max_msgs": 9, "discard": "new"}, ["takes up to 9 messages (max_msgs, discard new)"]),
+        ({"max_bytes": 999}, ["keeps the newest 999 bytes", "A purge"]),
+        ({"max_bytes": 1000}, ["A purge"]),
+        ({"retention": "workqueue"}, ["its consumers take messages away", "A purge"]),
+    ],
+)
+def test_what_a_target_does_not_keep_is_noted(config: dict[str, Any], says: list[str]) -> None:
+    found = noted(stream(**config))
+    assert len(found) == len(says)
+    assert all(text in note for text, note in zip(says, found, strict=True))
+
+
+def test_other_notes() -> None:
+    assert noted(stream(SAMPLE)) == []
+    assert len(noted(stream(SAMPLE + 1))) == 1
+    (unmarked,) = noted(stream(), marks=False)
+    assert unmarked == "Without marks, a replay that breaks off after its first message cannot be resumed"
+    (alone,) = noted(stream(num_replicas=3), alone=True)
+    assert "has 3 replicas" in alone
+    assert alone.endswith("it would take thousands at once")
+    assert noted(stream(num_replicas=3, allow_batched=True), alone=True)[0].endswith("about 1,000 a second")
+    counters = replace(LOAD, has_counter_sources=True)
+    assert len(noted(stream(**COUNTER), counters)) == 1
+    assert noted(stream(), counters) == noted(stream(**COUNTER)) == []
+
+
+# Batches and chains
+
+
+def test_one_target_with_batches_on_a_server_that_has_them() -> None:
+    batched = stream(allow_batched=True)
+    new, old = server("2.14.0"), server("2.13.9")
+    assert takes_batches([batched], new)
+    assert not takes_batches([batched], old)
+    assert not takes_batches([stream()], new)
+    assert not takes_batches([batched, batched], new)
+    assert not takes_batches([], new)
+
+
+def test_a_chain_of_expected_ids_stops_replicas_of_newer_servers() -> None:
+    new, old = server("2.14.0"), server("2.13.9")
+    for state in (stream(), stream(num_replicas=1)):
+        assert takes_chain(state, new)
+    assert not takes_chain(stream(num_replicas=3), new)
+    assert takes_chain(stream(num_replicas=3), old)
+    three, spec = [stream(num_replicas=3)], ReplaySpec("logs")
+    assert goes_one_at_a_time(spec, three, new, batched=False)
+    assert not goes_one_at_a_time(spec, three, new, batched=True)
+    assert not goes_one_at_a_time(spec, three, old, batched=False)
+    assert not goes_one_at_a_time(spec, [stream()], new, batched=False)
+    assert not goes_one_at_a_time(spec, [*three, *three], new, batched=False)
+    assert not goes_one_at_a_time(replace(spec, order="subject"), three, new, batched=False)
+    assert not goes_one_at_a_time(replace(LIVE, marks=False), three, new, batched=False)
