@@ -3,7 +3,9 @@
 import pytest
 
 from nats3_dagster.errors import Conflict
+from nats3_dagster.model import SeqRange
 from nats3_dagster_tests.support.catalog import chunk, spec, state
+from nats3_dagster_tests.support.sealed import H7, H8, of, seal
 
 
 @pytest.fixture
@@ -69,3 +71,119 @@ def test_a_chunk_whose_object_was_removed_while_it_was_made_is_refused(catalog, 
     catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
     assert _keys(catalog) == [meta.key]
     assert catalog.removals.claim(meta.bucket, [meta.key]) == (meta.key,)
+
+
+# The sweep
+
+
+def _swept(catalog, grace_s=0, **fields):
+    return [key for _, key in catalog.removals.sweepable(grace_s, **fields)]
+
+
+def _retire(catalog, logs, *metas):
+    ids = {one.meta.key: one.id for one in catalog.chunks.select(logs)}
+    catalog.chunks.retire(logs, [ids[meta.key] for meta in metas])
+
+
+def test_objects_of_retired_chunks_are_swept_after_their_time_of_grace(catalog, logs):
+    first, second, third = (chunk(n, n + 9) for n in (1, 11, 21))
+    catalog.chunks.commit(logs, [first, second, third])
+    assert _swept(catalog) == []
+    _retire(catalog, logs, second)
+    _retire(catalog, logs, first)
+    assert _swept(catalog, 3600) == []
+    assert _swept(catalog) == [second.key, first.key]  # the oldest first
+    assert catalog.removals.sweepable(0) == {("archive", second.key): 301, ("archive", first.key): 301}
+    assert _swept(catalog, limit=1) == [second.key]
+    assert (_swept(catalog, bucket="archive"), _swept(catalog, bucket="other")) == ([second.key, first.key], [])
+    unswept = catalog.removals.unswept(logs)
+    assert (unswept.objects, unswept.bytes) == (2, 602)
+    # One that the store refused comes last, until it is gone.
+    catalog.removals.claim("archive", [second.key])
+    catalog.removals.refused("archive", [second.key])
+    assert _swept(catalog) == [first.key, second.key]
+    catalog.removals.claim("archive", [first.key])
+    catalog.removals.finish("archive", [first.key])
+    assert _swept(catalog) == [second.key]
+    assert (catalog.removals.unswept(logs).objects, catalog.removals.unswept(logs).bytes) == (1, 301)
+
+
+def test_what_a_hold_covers_or_another_archive_has_is_not_swept(catalog, logs):
+    held, shared = chunk(1, 10), chunk(11, 20)
+    catalog.chunks.commit(logs, [held, shared])
+    _retire(catalog, logs, held, shared)
+    catalog.holds.create(logs, "case", "a case", seqs=SeqRange(10, 10))
+    assert _swept(catalog) == [shared.key]
+    assert catalog.removals.claim("archive", [held.key, shared.key]) == (shared.key,)
+    catalog.removals.release("archive", [shared.key])
+    catalog.archives.create(spec("other"), state())
+    again = catalog.archives.get("other")
+    catalog.chunks.commit(again, [shared])
+    assert _swept(catalog) == []
+    catalog.holds.release(logs, "case", "over")
+    assert _swept(catalog) == [held.key]
+
+
+def test_what_an_archive_had_when_it_was_deleted_is_not_swept(catalog, logs):
+    before, last = chunk(1, 10), chunk(11, 20)
+    catalog.chunks.commit(logs, [before, last])
+    _retire(catalog, logs, before)
+    catalog.archives.delete("logs")
+    assert _swept(catalog) == [before.key]
+    assert _keys(catalog) == [before.key, last.key]
+
+
+def test_manifests_are_swept_when_their_hour_was_sealed_again(catalog, logs):
+    catalog.chunks.commit(logs, [of(H7, 1, 10), of(H8, 11, 20)])
+    old, other = seal(catalog, logs, H7), seal(catalog, logs, H8)
+    assert _swept(catalog) == []
+    assert catalog.removals.claim("archive", [old.key]) == ()
+    new = seal(catalog, logs, H7, number=2, key="again")
+    assert _swept(catalog) == [old.key]
+    assert _swept(catalog, 3600) == []
+    assert _swept(catalog, bucket="other") == []
+    assert _keys(catalog) == [old.key]
+    assert catalog.removals.claim("archive", [old.key, new.key]) == (old.key,)
+    catalog.removals.finish("archive", [old.key])
+    assert _swept(catalog) == _keys(catalog) == []
+    catalog.archives.delete("logs")
+    assert {new.key, other.key} <= {*_keys(catalog)}
+
+
+def test_an_expired_hour_is_swept_when_it_was_sealed_again(catalog, logs):
+    meta = of(H7, 1, 10)
+    catalog.chunks.commit(logs, [meta])
+    old = seal(catalog, logs, H7)
+    assert len(catalog.expiry.expire(logs, H8, None, 9)) == 1
+    assert _swept(catalog) == []
+    seal(catalog, logs, H7, key="again")
+    assert _swept(catalog) == [meta.key, old.key]
+
+
+def test_a_merged_chunk_is_swept_when_its_hour_was_sealed_again(catalog, logs):
+    first, second, both = of(H7, 1, 10), of(H7, 11, 20), of(H7, 1, 20)
+    catalog.chunks.commit(logs, [first, second])
+    seal(catalog, logs, H7)
+    ids = [one.id for one in catalog.chunks.select(logs)]
+    catalog.compaction.swap(logs, H7, [(ids, both)], begun=catalog.now())
+    assert _swept(catalog) == []
+    seal(catalog, logs, H7, key="again")
+    assert {*_swept(catalog)} >= {first.key, second.key}
+    assert both.key not in _swept(catalog)
+
+
+def test_objects_that_are_known(catalog, logs):
+    live, retired, gone = (chunk(n, n + 9) for n in (1, 11, 21))
+    keys = [live.key, retired.key, gone.key, "other"]
+    catalog.chunks.commit(logs, [live, retired, gone])
+    assert catalog.removals.known("archive", keys) == {live.key, retired.key, gone.key}
+    assert catalog.removals.known("other", keys) == set()
+    _retire(catalog, logs, retired, gone)
+    assert catalog.removals.known("archive", keys) == {live.key, retired.key, gone.key}
+    catalog.removals.claim("archive", [gone.key, "other"])
+    assert catalog.removals.known("archive", keys) == {*keys}
+    catalog.removals.finish("archive", [gone.key, "other"])
+    assert catalog.removals.known("archive", keys) == {live.key, retired.key}
+    catalog.archives.delete("logs")
+    assert catalog.removals.known("archive", keys) == {live.key, retired.key}
+    assert catalog.removals.known("archive", keys, with_deleted=False) == {retired.key}

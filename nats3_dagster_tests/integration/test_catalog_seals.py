@@ -8,12 +8,9 @@ import pytest
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import Conflict
 from nats3_dagster.hours import hour_start
-from nats3_dagster.model import Archive, ChunkMeta, Gap, HourPart, Incarnation, Reason, Seal
-from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
-
-H6, H7, H8, H9, H10 = (f"2026-11-21-{hour:02}:00" for hour in range(6, 11))
-AGAIN = Incarnation("LOGS", LOGS.created_ns + 1)
-Pair = tuple[int, int]
+from nats3_dagster.model import Archive, HourPart
+from nats3_dagster_tests.support.catalog import LOGS, spec, state
+from nats3_dagster_tests.support.sealed import AGAIN, H6, H7, H8, H9, H10, Pair, gap, of, seal
 
 
 @pytest.fixture
@@ -22,44 +19,10 @@ def logs(catalog: Catalog) -> Archive:
     return catalog.archives.create(spec(), replace(state(), last_ns=hour_start(H10)))
 
 
-def of(hour: str, first: int, last: int, messages: int | None = None, **fields: Any) -> ChunkMeta:
-    """A chunk of an hour, with times in it."""
-    start = hour_start(hour)
-    return chunk(first, last, messages, **{"hour": hour, "first_ns": start + first, "last_ns": start + last, **fields})
-
-
-def gap(*pairs: Pair, reason: Reason = "expired", incarnation: Incarnation = LOGS) -> Gap:
-    return Gap(incarnation, ranges(*pairs), reason)
-
-
 def unsealed(catalog: Catalog, logs: Archive, bound: int | None = None, **fields: Any) -> list[str]:
     """Returns the hours from 6 to 10 that may be sealed, by their numbers."""
     bounds = None if bound is None else (LOGS, bound)
     return [hour[11:13] for hour in catalog.seals.unsealed(logs, H6, H10, bound=bounds, **fields)]
-
-
-def seal(catalog: Catalog, logs: Archive, hour: str, **fields: Any) -> Seal:
-    """Seals an hour as the catalog says that it is; with other `fields` as it is not."""
-    row, parts = catalog.seals.next(logs, hour)
-    messages = sum(row.chunks for _ in parts)
-    made: dict[str, Any] = {
-        "hour": hour,
-        "number": row.number,
-        "revision": row.revision,
-        "chunks": row.chunks,
-        "losses": row.losses,
-        "messages": messages,
-        "gaps": 0,
-        "content": "0" * 16,
-        "bucket": "archive",
-        "key": f"{hour}-{row.number}.json",
-        "sha256": f"{row.number:064}",
-        "stored_bytes": 9,
-        "dagster_run_id": None,
-    }
-    one = Seal(**{**made, **fields})
-    catalog.seals.add(logs, one, begun=catalog.now())
-    return one
 
 
 @pytest.mark.parametrize(
