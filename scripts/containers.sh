@@ -48,6 +48,7 @@ fi
 # crun refuses on some machines what runc does; where a process may not raise limits, containers need its own.
 if ! starts; then
     [ $engine = podman ] || cannot "$(tail -n 1 "$folder/log")"
+    have runc || apt_install runc || true
     { configure "" limits && starts; } || { configure runc "" && starts; } || { configure runc limits && starts; } ||
         cannot "$(tail -n 1 "$folder/log")"
 fi

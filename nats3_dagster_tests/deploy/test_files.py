@@ -45,6 +45,19 @@ def test_the_image() -> None:
     assert not {"."} & {word for line in files.dockerfile("COPY") for word in line.split()[:-1]}
 
 
+def test_the_image_archives_classes_with_the_modules_that_this_imports() -> None:
+    """A layer of the image has these alone; one that is missing ends the build."""
+    copied = {
+        word for line in files.dockerfile("COPY") for word in line.split()[:-1] if word.startswith("nats3_dagster/")
+    }
+    files_of = "[module.__file__ for name, module in sys.modules.items() if name.partition('.')[0] == 'nats3_dagster']"
+    program = (
+        f"import sys, nats3_dagster.pipeline.classes, nats3_dagster.pipeline.training; print(*{files_of}, sep='\\n')"
+    )
+    imported = _lint(sys.executable, "-c", program).splitlines()
+    assert {str(Path(file).relative_to(ROOT)) for file in imported} == copied
+
+
 def test_compose() -> None:
     schema = "vendor.compose-spec"
     _lint(_program("check-jsonschema"), "--builtin-schema", schema, str(DEPLOY / "compose.yaml"))

@@ -25,6 +25,7 @@ from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.skipif(NAME != "podman", reason="needs Podman, which runs systemd in a container: make containers"),
     pytest.mark.timeout(1500),
 ]
