@@ -22,7 +22,7 @@ help:
 	@echo "make latency [ARGS=...]  how old a message is when it is archived, by the daemon's real loop"
 	@echo "make year [N=... ONLY=...]   what everything costs beside an archive of years; N=10: a tenth of it"
 	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
-	@echo "make mutants [EACH=... SEED=... ONLY=... JOBS=...]   change lines of the core, see whether a test fails"
+	@echo "make mutants [EACH=... SEED=... ONLY=... JOBS=... PURE=1]   change lines of the core, see whether a test fails"
 	@echo "make old-nats-servers    nats-server 2.9.6 to 2.11, built with Go, for the tests that compare with them"
 	@echo "make object-lock-store   versitygw, built with Go, for the tests of Object Lock"
 	@echo "make cloud-stores        Azurite (npm) and fake-gcs-server (Go), for the tests of Azure and Google"
@@ -81,7 +81,7 @@ faults: setup
 
 mutants: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.mutants $(if $(EACH),--each $(EACH)) $(if $(SEED),--seed $(SEED)) \
-	    $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
+	    $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS)) $(if $(PURE),--pure)
 
 kubernetes: setup
 	@NATS3_KUBERNETES=1; export NATS3_KUBERNETES; \

@@ -1,8 +1,8 @@
 """Mutants of the modules that hold the promises, each judged by its nearest tests.
 
-    python -m nats3_dagster_tests.mutants [--only cut,seals] [--each 40] [--seed 1] [--jobs 2]
+    python -m nats3_dagster_tests.mutants [--only cut,seals] [--each 40] [--seed 1] [--jobs 2] [--pure]
 
-`--each N` takes N mutants of each module, chosen by the seed. What was judged before is not judged again while its
+`--each N` takes N mutants of each module, chosen by the seed. `--pure`: by tests without a server alone. What was judged before is not judged again while its
 tests are the same. Fails if a mutant lives that survivors.toml does not name.
 """
 
@@ -31,13 +31,14 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=0, help="so many mutants of each module")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--pure", action="store_true", help="by tests without a server alone")
     arguments = parser.parse_args()
     began, words = time.monotonic(), arguments.only.split(",")
     own = [module for module in modules() if any(word in module for word in words)]
     mutants = {module: _chosen(module, arguments.each, arguments.seed) for module in own}
     record = Record()
     print(f"{sum(map(len, mutants.values()))} mutants of {len(own)} modules", flush=True)
-    verdicts = _judge(mutants, record, arguments.jobs)
+    verdicts = _Judging(record, arguments.jobs, pure=arguments.pure).verdicts(mutants)
     known = report.known_survivors()
     left = report.print_report(mutants, verdicts, known)
     print(f"{time.monotonic() - began:.0f} s")
@@ -51,83 +52,91 @@ def _chosen(module: str, each: int, seed: int) -> list[Mutant]:
     return found
 
 
-def _judge(mutants: dict[str, list[Mutant]], record: Record, jobs: int) -> dict[str, Verdict]:
-    """The verdict of each mutant by its key."""
-    verdicts: dict[str, Verdict] = {}
-    waiting: list[Mutant] = []
-    for module, own in mutants.items():
-        for mutant in own:
-            if verdict := record.verdict(mutant, nearest(module)):
+class _Judging:
+    """Judges mutants by their nearest tests."""
+
+    def __init__(self, record: Record, jobs: int, *, pure: bool) -> None:
+        self._record, self._jobs, self._pure = record, jobs, pure
+        self._lock = threading.Lock()
+
+    def _nearest(self, module: str) -> list[str]:
+        return [file for file in nearest(module) if not self._pure or "/unit/" in file]
+
+    def verdicts(self, mutants: dict[str, list[Mutant]]) -> dict[str, Verdict]:
+        """The verdict of each mutant by its key."""
+        verdicts: dict[str, Verdict] = {}
+        waiting: dict[str, Mutant] = {}
+        for mutant in (one for own in mutants.values() for one in own):
+            if verdict := self._record.verdict(mutant, self._nearest(mutant.module)):
                 verdicts[mutant.key] = verdict
             else:
-                waiting.append(mutant)
-    if not waiting:
+                waiting[mutant.key] = mutant
+        files = sorted({file for mutant in waiting.values() for file in self._nearest(mutant.module)})
+        print(f"{len(waiting)} to judge by {len(files)} files of tests", flush=True)
+        if waiting:
+            with Crew(self._jobs, files, with_servers=not self._pure) as crew:
+                print("Ready", flush=True)
+                crew.tell({"do": "files", "files": [str(ROOT / module) for module in modules()]})
+                verdicts |= self._new_verdicts(crew, waiting, self._reached(crew, files))
         return verdicts
-    files = sorted({file for mutant in waiting for file in nearest(mutant.module)})
-    print(f"{len(waiting)} to judge by {len(files)} files of tests", flush=True)
-    with Crew(jobs, files) as crew:
-        print("Servers run", flush=True)
-        crew.tell({"do": "files", "files": [str(ROOT / module) for module in modules()]})
-        reached = _reached(crew, files, record)
-        by_key = {mutant.key: mutant for mutant in waiting}
-        orders = []
-        for mutant in waiting:
-            tests = _tests(mutant, reached)
-            if tests:
-                orders.append({"key": mutant.key, "tests": tests, **_order(mutant)})
+
+    def _new_verdicts(
+        self, crew: Crew, waiting: dict[str, Mutant], reached: dict[str, list[Reached]]
+    ) -> dict[str, Verdict]:
+        verdicts: dict[str, Verdict] = {}
+        orders: list[dict[str, Any]] = []
+        for key, mutant in waiting.items():
+            own = self._nearest(mutant.module)
+            if tests := _tests(mutant, [test for file in own for test in reached[file]]):
+                orders.append({"key": key, "tests": tests, **_order(mutant)})
             else:
-                verdicts[mutant.key] = record.judged(mutant, nearest(mutant.module), "not reached", "", 0)
-        lock, began = threading.Lock(), time.monotonic()
+                verdicts[key] = self._record.judged(mutant, own, "not reached", "", 0)
+        began = time.monotonic()
 
         def take(order: dict[str, Any], answer: dict[str, Any]) -> None:
-            mutant = by_key[order["key"]]
-            with lock:
-                verdict = record.judged(
-                    mutant, nearest(mutant.module), answer["end"], answer.get("killer", ""), answer["seconds"]
-                )
+            mutant, killer = waiting[order["key"]], answer.get("killer", "")
+            with self._lock:
+                own = self._nearest(mutant.module)
+                verdict = self._record.judged(mutant, own, answer["end"], killer, answer["seconds"])
                 verdicts[mutant.key] = verdict
                 if len(verdicts) % 50 == 0:
-                    print(f"{len(verdicts)} judged, {time.monotonic() - began:.0f} s", flush=True)
+                    print(f"{len(verdicts)} of {len(waiting)}, {time.monotonic() - began:.0f} s", flush=True)
 
         crew.share(orders, take)
-    return verdicts
+        return verdicts
+
+    def _reached(self, crew: Crew, files: list[str]) -> dict[str, list[Reached]]:
+        """What the tests of each file reach."""
+        named = {file: [module for module in modules() if file in nearest(module)] for file in files}
+        found = {file: own for file in files if (own := self._record.reached(file, named[file])) is not None}
+
+        def take(order: dict[str, Any], answer: dict[str, Any]) -> None:
+            file = order["file"]
+            with self._lock:
+                found[file] = self._record.found_reach(file, named[file], answer["lines"])
+                print(f"{file}: {len(found[file])} tests, {answer['seconds']:.0f} s", flush=True)
+                for test in found[file]:
+                    if not test.passed:
+                        print(f"    does not pass: {test.test}", flush=True)
+
+        orders = [
+            {
+                "do": "reach",
+                "file": file,
+                "files": {str(ROOT / module): module for module in named[file]},
+                "limit": _FILE_S,
+                "test_limit": _TEST_S,
+            }
+            for file in files
+            if file not in found
+        ]
+        crew.share(orders, take)
+        return found
 
 
-def _reached(crew: Crew, files: list[str], record: Record) -> dict[str, list[Reached]]:
-    """What the tests of each file reach."""
-    named = {file: [module for module in modules() if file in nearest(module)] for file in files}
-    found = {file: own for file in files if (own := record.reached(file, named[file])) is not None}
-    lock = threading.Lock()
-
-    def take(order: dict[str, Any], answer: dict[str, Any]) -> None:
-        file = order["file"]
-        with lock:
-            found[file] = record.found_reach(file, named[file], answer["lines"])
-            print(f"{file}: {len(found[file])} tests, {answer['seconds']:.0f} s", flush=True)
-            for test in found[file]:
-                if not test.passed:
-                    print(f"    does not pass: {test.test}", flush=True)
-
-    orders = [
-        {
-            "do": "reach",
-            "file": file,
-            "files": {str(ROOT / module): module for module in named[file]},
-            "limit": _FILE_S,
-            "test_limit": _TEST_S,
-        }
-        for file in files
-        if file not in found
-    ]
-    crew.share(orders, take)
-    return found
-
-
-def _tests(mutant: Mutant, reached: dict[str, list[Reached]]) -> dict[str, float]:
+def _tests(mutant: Mutant, reached: list[Reached]) -> dict[str, float]:
     """The tests that reach the mutant and pass without it, the pure and the fast ones first, with their seconds."""
-    tests = [
-        test for file in nearest(mutant.module) for test in reached[file] if test.passed and _is_reached(mutant, test)
-    ]
+    tests = [test for test in reached if test.passed and _is_reached(mutant, test)]
     tests.sort(key=lambda test: ("/unit/" not in test.test, test.seconds))
     chosen: dict[str, float] = {}
     for test in tests:

@@ -20,14 +20,14 @@ _SERVERS = "nats3_dagster_tests/mutants/servers.py"
 class Worker:
     """One process, which has collected the tests of these files."""
 
-    def __init__(self, number: int, files: Iterable[str]) -> None:
+    def __init__(self, number: int, files: Iterable[str], *, with_servers: bool) -> None:
         orders_out, orders_in = os.pipe()
         answers_out, answers_in = os.pipe()
-        log = (FOLDER / f"worker-{number}.log").open("w")
+        log = (FOLDER / f"worker-{os.getpid()}-{number}.log").open("w")
         plugin = "nats3_dagster_tests.mutants.worker"
         options = ["-n", "0", "-q", "-s", "-p", plugin, "-p", "no:cacheprovider", "-m", "not slow"]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *options, _SERVERS, *files],
+            [sys.executable, "-m", "pytest", *options, *([_SERVERS] if with_servers else []), *files],
             cwd=ROOT,
             env={**os.environ, "NATS3_MUTANTS": f"{orders_out},{answers_in}"},
             pass_fds=(orders_out, answers_in),
@@ -68,14 +68,14 @@ class Worker:
 class Crew:
     """Several workers that share what is to be done."""
 
-    def __init__(self, jobs: int, files: list[str]) -> None:
-        self._jobs, self._files = jobs, files
+    def __init__(self, jobs: int, files: list[str], *, with_servers: bool) -> None:
+        self._jobs, self._files, self._with_servers = jobs, files, with_servers
         self._workers: list[Worker] = []
         self._ends = ExitStack()
 
     def __enter__(self) -> Self:
         for number in range(self._jobs):
-            worker = Worker(number, self._files)
+            worker = Worker(number, self._files, with_servers=self._with_servers)
             self._ends.callback(worker.end)
             self._workers.append(worker)
         for worker in self._workers:

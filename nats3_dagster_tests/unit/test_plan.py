@@ -6,14 +6,17 @@ from typing import Any, cast
 
 import pytest
 
+from nats3_dagster.archive.captures import commit
+from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.captures.due import Due, due
 from nats3_dagster.archive.captures.hour_windows import HourWindow, by_hour
 from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.captures.plan import TASK_HOURS, TASK_SEQS, CapturePlan
 from nats3_dagster.archive.source.backlog import Backlog, age_of, uncaptured
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.model import SeqRange, StreamState
-from nats3_dagster_tests.support.catalog import LOGS, archive, ranges, spec
+from nats3_dagster.model import Gap, SeqRange, StreamState
+from nats3_dagster_tests.support.catalog import LOGS, archive, chunk, ranges, spec
+from nats3_dagster_tests.support.sealed import AGAIN, gap
 
 Pair = tuple[int, int]
 HOURS = [f"2026-11-21-{hour:02}:00" for hour in range(24)]
@@ -215,3 +218,64 @@ def test_the_age_of_a_message_is_by_the_clock_that_is_ahead() -> None:
     assert age_of(20 * SECOND_NS, state, 40 * SECOND_NS) == 30
     assert age_of(20 * SECOND_NS, state, 60 * SECOND_NS) == 40
     assert age_of(70 * SECOND_NS, state, 60 * SECOND_NS) == 0
+
+
+# The results of a commit
+
+
+def results(chunks: Sequence[Pair], gaps: Sequence[Gap], *missing: Pair) -> dict[str, CaptureResult]:
+    """Returns the results of a plan of the hours 1 to 10, 11 to 20, one without messages, and 23 to 30."""
+    plan = planned(windows_of((1, 10), (11, 20), None, (23, 30)), *missing)
+    found = commit._results(plan, [chunk(*one) for one in chunks], gaps)
+    assert [one.hour for one in found] == HOURS[:4]
+    return {one.hour[11:13]: one for one in found}
+
+
+def test_each_hour_of_a_capture_has_its_chunks_and_gaps() -> None:
+    found = results([(11, 15), (1, 10), (23, 30)], [gap((16, 20)), gap((12, 12), (25, 26), reason="deleted")])
+    assert {hour: [tuple(meta.covers) for meta in one.chunks] for hour, one in found.items()} == {
+        "00": [(1, 10)],
+        "01": [(11, 15)],
+        "02": [],
+        "03": [(23, 30)],
+    }
+    assert {hour: [(own.reason, own.ranges) for own in one.gaps] for hour, one in found.items()} == {
+        "00": [],
+        "01": [("expired", ranges((16, 20))), ("deleted", ranges((12, 12)))],
+        "02": [],
+        "03": [("deleted", ranges((25, 26)))],
+    }
+    assert [one.messages for one in found.values()] == [10, 5, 0, 8]
+    assert [one.lost for one in found.values()] == [0, 5, 0, 0]
+    assert [one.payload_bytes for one in found.values()] == [1000, 500, 0, 800]
+    assert found["01"].stored_bytes == 151
+
+
+def test_what_was_covered_before_counts_as_found() -> None:
+    assert [one.found for one in results([], []).values()] == [0, 0, 0, 0]
+    assert [one.found for one in results([], [], (1, 9), (12, 20), (30, 30)).values()] == [1, 1, 0, 7]
+
+
+def test_what_lies_in_no_window_is_the_first_hours() -> None:
+    found = results([(21, 22)], [gap((21, 21), (24, 24), (31, 40)), gap((0, 3), reason="damaged")])
+    assert [tuple(meta.covers) for meta in found["00"].chunks] == [(21, 22)]
+    assert [(own.reason, own.ranges) for own in found["00"].gaps] == [
+        ("expired", ranges((21, 21), (31, 40))),
+        ("damaged", ranges((0, 0), (1, 3))),
+    ]
+    assert [(own.reason, own.ranges) for own in found["03"].gaps] == [("expired", ranges((24, 24)))]
+    assert found["01"].gaps == found["02"].gaps == ()
+
+
+def test_gaps_of_one_reason_and_incarnation_are_one() -> None:
+    one = commit.merged([gap((5, 6)), gap((9, 9), reason="damaged"), gap((1, 2)), gap((3, 4), incarnation=AGAIN)])
+    assert one == (gap((1, 2), (5, 6)), gap((9, 9), reason="damaged"), gap((3, 4), incarnation=AGAIN))
+    assert commit.merged([]) == ()
+
+
+def test_lost_sequences_are_listed_in_order() -> None:
+    lost = chunk(11, 20, 8, deleted=ranges((15, 16)), absent_reason="ttl")
+    filtered = chunk(21, 30, 9, absent_reason="superseded", deleted=None)
+    deleted = chunk(31, 40, 9, deleted=ranges((33, 33)))
+    found = commit._lost([filtered, deleted, lost], [gap((1, 2)), gap((3, 4), reason="deleted")])
+    assert found == [SeqRange(1, 2), SeqRange(15, 16), SeqRange(21, 30)]
