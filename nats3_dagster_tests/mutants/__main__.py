@@ -2,8 +2,9 @@
 
     python -m nats3_dagster_tests.mutants [--only cut,seals] [--each 40] [--seed 1] [--jobs 2] [--pure]
 
-`--each N` takes N mutants of each module, chosen by the seed. `--pure`: by tests without a server alone. What was judged before is not judged again while its
-tests are the same. Fails if a mutant lives that survivors.toml does not name.
+`--each N` takes N mutants of each module, chosen by the seed. `--pure`: by tests without a server alone. What was
+judged before is not judged again while its tests are the same. Fails if a mutant lives that survivors.toml does not
+name.
 """
 
 import argparse
