@@ -14,7 +14,7 @@ from typing import Final
 
 from obstore.exceptions import BaseError, InvalidPathError
 
-from nats3_dagster.errors import AccessRefused, BucketRefused, NotOffered, ObjectMissing, StoreError
+from nats3_dagster.errors import AccessRefused, BucketRefused, ChunkError, NotOffered, ObjectMissing, StoreError
 from nats3_dagster.model.archive_spec import archive_folder
 from nats3_dagster.redaction import redacted
 from nats3_dagster.steps import Next, Step
@@ -203,3 +203,11 @@ def object_missing(where: Place, key: str) -> ObjectMissing:
     folder = archive_folder(key)
     step = Next.OBJECT_GONE(archive=folder[1]) if folder else "It was deleted or moved outside nats3; bring it back"
     return ObjectMissing(f"{key} is not in the bucket {where.bucket!r} of {where.place}", step)
+
+
+def too_large(where: Place, key: str, size: int, most: int) -> ChunkError:
+    """The ChunkError for an object that has more bytes than were written."""
+    return ChunkError(
+        f"{key} in the bucket {where.bucket!r} has {size:,} bytes, and {most:,} at most were written there",
+        "Bring it back from a copy of the bucket",
+    )

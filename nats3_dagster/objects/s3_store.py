@@ -31,7 +31,7 @@ def s3_store(
     if options.endpoint is not None:
         # Both, because obstore would let the environment's AWS_ENDPOINT_URL_S3 win over a plain `endpoint`.
         config["endpoint"] = config["aws_endpoint_url_s3"] = options.endpoint
-    # Of every PUT, the create-only one as well. The storage class is an attribute of the PUT itself (bucket.py).
+    # Of every PUT, the create-only one as well. The storage class is an attribute of the PUT itself (s3_puts.py).
     if options.sse:
         config["server_side_encryption"] = options.sse
     if options.sse_kms_key_id:
