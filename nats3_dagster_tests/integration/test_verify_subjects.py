@@ -8,7 +8,8 @@ import pytest
 
 from nats3_dagster.archive.proof.verify import chunks_to_verify, sample_chunks, verify_chunks
 from nats3_dagster.archive.read.subjects import last_of
-from nats3_dagster.errors import ChunkError
+from nats3_dagster.catalog.archives import Archives
+from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.points import add_chunk, create, message
@@ -50,6 +51,24 @@ def errors(workspace: Workspace, archive: Archive) -> list[str | None]:
     texts = {v.chunk.id: v.error and str(v.error) for v in every}
     assert texts[one.chunk.id] == (one.error and str(one.error))
     return list(texts.values())
+
+
+def test_the_archive_is_asked_for_once_however_many_objects_are_missing(
+    workspace: Workspace, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    archives = type(workspace.catalog.archives)
+    get = archives.get
+
+    def counted(self: Archives, name: str) -> Archive:
+        asked.append(name)
+        return get(self, name)
+
+    monkeypatch.setattr(archives, "get", counted)
+    for chunk in chunks_to_verify(workspace, archive):
+        workspace.bucket(chunk.meta.bucket).delete(chunk.meta.key)
+    found = [type(one.error) for one in verify_chunks(workspace, chunks_to_verify(workspace, archive))]
+    assert (found, asked) == ([ObjectMissing] * 2, [archive.name])
 
 
 def test_what_a_capture_commits_is_what_its_objects_have(workspace: Workspace, archive: Archive) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import get_args
 
@@ -93,6 +94,7 @@ def sample_chunks(workspace: Workspace, archive: Archive, count: int) -> tuple[I
 
 def verify_chunks(workspace: Workspace, chunks: Iterable[Chunk]) -> Iterator[Verified]:
     """Each chunk with what is wrong with it. A store that cannot be reached is no bad chunk: it raises StoreError."""
+    archive_of = cache(workspace.catalog.archives.get)  # a bucket may have none of a million objects
     for chunk, reader in fetch_each(workspace.bucket, chunks, AHEAD):
         try:
             seen = reader.result().verify()
@@ -100,7 +102,7 @@ def verify_chunks(workspace: Workspace, chunks: Iterable[Chunk]) -> Iterator[Ver
             _compare_index(seen, workspace.catalog.subjects.index_of(chunk.id))
             yield Verified(chunk, None)
         except ObjectMissing as error:
-            yield Verified(chunk, _erased(workspace, chunk.meta) or error)
+            yield Verified(chunk, _erased(workspace, archive_of(chunk.meta.archive), chunk.meta) or error)
         except ChunkError as error:
             yield Verified(chunk, error)
 
@@ -142,9 +144,8 @@ def find_holes(workspace: Workspace, archive: Archive) -> Holes:
     )
 
 
-def _erased(workspace: Workspace, meta: ChunkMeta) -> ObjectMissing | None:
+def _erased(workspace: Workspace, archive: Archive, meta: ChunkMeta) -> ObjectMissing | None:
     """The error for an object that an erasure has taken away, where the catalog is older; None for any other one."""
-    archive = workspace.catalog.archives.get(meta.archive)
     if not may_have_erased(workspace, archive, meta):
         return None
     return ObjectMissing(
