@@ -1,12 +1,14 @@
 """Runs whose process was killed together with everything that could tell: they are found, and living ones are not taken
 for dead."""
 
+import re
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,6 +16,7 @@ import yaml
 from dagster import (
     DagsterInstance,
     DagsterRunStatus,
+    Definitions,
     JobDefinition,
     RunsFilter,
     execute_job,
@@ -24,6 +27,7 @@ from dagster import (
 )
 from dagster._core.launcher import WorkerStatus
 
+from nats3_dagster import ArchiveDeclaration, build_archive_definitions
 from nats3_dagster.catalog import run_locks
 from nats3_dagster.defs import run_launcher
 from nats3_dagster.defs.executor import run_executor
@@ -154,6 +158,19 @@ def test_a_run_lives_as_long_as_its_lock(kept: DagsterInstance, settings: Settin
 
 
 @pytest.mark.usefixtures("_hurried")
+def test_a_job_of_a_user_has_the_executor_that_holds_the_lock(settings: Settings) -> None:
+    """As docs/components.md writes it."""
+    page = (Path(__file__).parents[2] / "docs" / "components.md").read_text()
+    (block,) = [text for text in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "run_executor" in text]
+    names: dict[str, Any] = {}
+    exec(block, names)
+    archives = build_archive_definitions(
+        archives=[ArchiveDeclaration(name="orders", stream="ORDERS", bucket="archive")]
+    )
+    found = Definitions.merge(archives, Definitions(jobs=[names["nightly"]])).resolve_job_def("nightly")
+    assert found.executor_def is run_executor
+
+
 def test_a_free_lock_says_nothing_before_a_living_process_had_the_time_to_take_it_again(
     kept: DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
