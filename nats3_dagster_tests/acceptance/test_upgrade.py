@@ -87,6 +87,12 @@ def partitions() -> dict[str, list[str]]:
         }
 
 
+def replay_into(target: str) -> dict[str, Any]:
+    """The replay of the earlier installation into this stream."""
+    (replay,) = [replay for replay in FACTS["replays"] if replay["targets"] == [target]]
+    return replay
+
+
 def commands() -> list[list[str]]:
     """The lines of the section that are commands of ours."""
     lines = re.findall(r"```sh\n(.*?)```", SECTION, re.DOTALL)[0].splitlines()
@@ -130,9 +136,17 @@ def test_an_installation_of_an_earlier_commit_becomes_todays(settings: Settings,
             assert covered(workspace, archive, ends)
 
             # The erasure took a chunk from the replay that was interrupted; a new one has everything.
-            unfinished = next(replay["replay"] for replay in FACTS["replays"] if replay["status"] == "Failure")
             with pytest.raises(CatalogError, match="Create a new replay of what is left"):
-                driven(workspace, unfinished)
+                driven(workspace, replay_into("PART")["replay"])
+            # One that was interrupted in its middle goes on where the earlier release stopped.
+            half, had = replay_into("HALF"), [*wire.messages("HALF")]
+            hours = [data for seq, data in sent.items() if 2 * earlier.EACH < seq < 4 * earlier.EACH]
+            assert [m.data for m in had] == hours[: len(had)]
+            assert 0 < len(had) < len(hours)
+            done = driven(workspace, half["replay"])
+            assert (done.state, done.published + done.found) == ("succeeded", len(hours))
+            assert [m.data for m in wire.messages("HALF")] == hours
+            assert [*wire.messages("HALF")][: len(had)] == had
             replayed(workspace, ReplaySpec("events", "all.>", Selection(subjects=("ev.>",)), create_stream="ALL"))
             assert [m.data for m in wire.messages("ALL")] == list(wanted.values())
     nats3.ok("store", "seal", "events")

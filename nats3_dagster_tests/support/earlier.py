@@ -7,7 +7,7 @@ what another release wrote. Names of the machine that made it are replaced.
 
 Of four past hours of stream EVENTS three were captured by Dagster and one by a command, and sealed. Messages 21 and 22
 were erased, and the first hour is held. A replay into BACK is done; one into PART was interrupted before its first
-message. The open hour has a chunk, and 7 messages that are not captured.
+message, one into HALF in its middle. The open hour has a chunk, and 7 messages that are not captured.
 """
 
 import json
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 from nats3_dagster.dev.history import Past, restore_stream
@@ -124,6 +125,20 @@ class _Maker:
             time.sleep(seconds)
             process.send_signal(signal.SIGINT)
 
+    def interrupted_at(self, stream: str, messages: int, nats_url: str, *words: str) -> None:
+        """Interrupt a command once its target has these messages."""
+        program = str(Path(sys.executable).parent / words[0])
+        with (
+            Wire(nats_url) as wire,
+            subprocess.Popen([program, *words[1:]], cwd=self.folder, env=self.environment) as process,
+        ):
+            while process.poll() is None:
+                with suppress(Exception):  # there is no such stream yet
+                    if wire.state(stream)["messages"] >= messages:
+                        process.send_signal(signal.SIGINT)
+                        process.wait()
+                time.sleep(0.1)
+
     def make(self, to: Path) -> None:
         self.run("nats3", "dev", "--stack-only")
         stack = json.loads((self.folder / ".nats3" / "stack.json").read_text())
@@ -194,6 +209,8 @@ class _Maker:
             hours[1],
         )
         self.interrupted(22, "nats3", *load, *slow)
+        half = ("--write-subject", "half.>", "--create-stream", "HALF", "--rate", "4", "--hour", hours[2])
+        self.interrupted_at("HALF", 12, nats_url, "nats3", *load, *half, "--hour", hours[3])
         self.run("nats3", "message", "erase", "events", "--sequences", "21-22", "--reason", "request 7", "--yes")
         self.run("nats3", "hold", "create", "events", "case-17", "--hour", hours[0], "--reason", "case 17")
         with Wire(nats_url) as wire:
