@@ -5,13 +5,10 @@ Azurite takes tokens by TLS alone. Nothing here that stands for Google's store l
 import json
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import jwt
@@ -23,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.objects import Bucket, StoreOptions, create_bucket, identity
 from nats3_dagster_tests.support.servers import clouds
+from nats3_dagster_tests.support.servers.answering import Request, answering
 
 DATA = b"x" * 100
 
@@ -32,33 +30,20 @@ class Tokens:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, str]] = []
-        tokens = self
+        self.place = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                tokens.asked.append(dict(parse_qsl(urlsplit(self.path).query)) | dict(self.headers))
-                if self.path.startswith("/azure"):
-                    body = json.dumps(tokens.of_azure())
-                elif "token" in self.path:
-                    body = json.dumps({"access_token": "t", "expires_in": 3600, "token_type": "Bearer"})
-                elif "service-accounts" in self.path:
-                    body = json.dumps({"email": "pod@p.iam.gserviceaccount.com", "scopes": [], "aliases": ["default"]})
-                else:
-                    body = "googleapis.com" if "universe" in self.path else "p"
-                kind = "application/json" if body.startswith("{") else "text/plain"
-                self.send_response(200)
-                for name, value in {"Metadata-Flavor": "Google", "Content-Type": kind}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body.encode())
-
-            do_POST = do_GET
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Nothing is logged."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.place = f"127.0.0.1:{self._server.server_port}"
+    def answer(self, request: Request) -> None:
+        self.asked.append(dict(parse_qsl(urlsplit(request.path).query)) | dict(request.headers))
+        if request.path.startswith("/azure"):
+            body = json.dumps(self.of_azure())
+        elif "token" in request.path:
+            body = json.dumps({"access_token": "t", "expires_in": 3600, "token_type": "Bearer"})
+        elif "service-accounts" in request.path:
+            body = json.dumps({"email": "pod@p.iam.gserviceaccount.com", "scopes": [], "aliases": ["default"]})
+        else:
+            body = "googleapis.com" if "universe" in request.path else "p"
+        kind = "application/json" if body.startswith("{") else "text/plain"
+        request.answer(body.encode(), {"Metadata-Flavor": "Google", "Content-Type": kind})
 
     def of_azure(self) -> dict[str, str]:
         """A token that ends in a minute: the SDK renews what ends in five."""
@@ -67,18 +52,11 @@ class Tokens:
         token = jwt.encode(claims | {"iat": now - 9, "nbf": now - 9, "exp": now + 60}, "k" * 32, "HS256")
         return {"access_token": token, "expires_on": str(now + 60), "resource": claims["aud"], "token_type": "Bearer"}
 
-    def __enter__(self) -> "Tokens":
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
 
 @pytest.fixture
 def tokens() -> Iterator[Tokens]:
-    with Tokens() as running:
+    running = Tokens()
+    with answering(running.answer) as running.place:
         yield running
 
 

@@ -5,14 +5,12 @@ import json
 import pickle
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -23,6 +21,7 @@ from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import OperatorError, StoreError
 from nats3_dagster.objects import Bucket, StoreOptions, bucket_exists, create_bucket, identity, static_keys
 from nats3_dagster.settings import Settings
+from nats3_dagster_tests.support.servers.answering import Request, answering
 from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy
 
 DATA = b"data" * 1000
@@ -211,55 +210,35 @@ class Service:
 
     def __init__(self, server: S3Server) -> None:
         self.asked: list[dict[str, str]] = []
-        keys = {"AccessKeyId": server.access_key, "SecretAccessKey": server.secret_key}
-        service = self
+        self.url = ""
+        self._keys = {"AccessKeyId": server.access_key, "SecretAccessKey": server.secret_key}
 
-        class Answer(BaseHTTPRequestHandler):
-            def answer(self, content: bytes) -> None:
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                service.asked.append({name: values[0] for name, values in parse_qs(body).items()})
-                fields = keys | {"SessionToken": "session", "Expiration": service.expiration}
-                given = "".join(f"<{name}>{value}</{name}>" for name, value in fields.items())
-                name = "AssumeRoleWithWebIdentity"
-                self.answer(
-                    f'<{name}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{name}Result><Credentials>{given}'
-                    f"</Credentials></{name}Result></{name}Response>".encode()
-                )
-
-            def do_GET(self) -> None:
-                service.asked.append({"Authorization": self.headers["Authorization"]})
-                fields = keys | {"Token": "session", "Expiration": service.expiration}
-                self.answer(json.dumps(fields).encode())
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Nothing is logged."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+    def answer(self, request: Request) -> None:
+        if not request.body:
+            self.asked.append({"Authorization": request.headers["Authorization"]})
+            fields = self._keys | {"Token": "session", "Expiration": self.expiration}
+            request.answer(json.dumps(fields).encode())
+            return
+        self.asked.append({name: values[0] for name, values in parse_qs(request.body.decode()).items()})
+        fields = self._keys | {"SessionToken": "session", "Expiration": self.expiration}
+        given = "".join(f"<{name}>{value}</{name}>" for name, value in fields.items())
+        name = "AssumeRoleWithWebIdentity"
+        request.answer(
+            f'<{name}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{name}Result><Credentials>{given}'
+            f"</Credentials></{name}Result></{name}Response>".encode()
+        )
 
     @property
     def expiration(self) -> str:
         """So near that the SDK asks again at each use."""
         return (datetime.now(UTC) + timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def __enter__(self) -> "Service":
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
 
 @pytest.fixture
 def service(s3_server: S3Server) -> Iterator[Service]:
-    with Service(s3_server) as running:
+    running = Service(s3_server)
+    with answering(running.answer) as place:
+        running.url = f"http://{place}"
         yield running
 
 

@@ -88,25 +88,34 @@ def outlive(
     """The work is held until the login that it began with has ended, and goes on. Then a login without an end is
     given. True if the work ended well: work that needs no connection any more may, and has to have done all. `others`:
     what other clients do while it is held."""
-    manner, step = trial.random.choice(("in time", "late", "not")), trial.random.choice(list(steps))
+    step = trial.random.choice(list(steps))
     point, passes = f"{kind}.{step}", trial.random.randint(1, steps[step])
+    with ending(trial, creds) as (manner, ends):
+        with trial.held(point, work, *arguments, passes=passes) as job:
+            others()
+            # A server counts whole seconds.
+            time.sleep(max(0.0, ends + 1 - time.time()))
+        ended = trial.end(job, f"held at {point}, the login is {manner} renewed")
+    trial.expect(ended.ok or _NAMED in ended.text, "unclear", f"ended by its login, renewed {manner}: {ended}")
+    trial.expect(ended.ok or manner != "in time", "stuck", f"its login was renewed in time: {ended}")
+    return ended.ok
+
+
+@contextmanager
+def ending(trial: Trial, creds: Login) -> Iterator[tuple[str, float]]:
+    """Gives a login that ends soon: how it is renewed (in time, late, not), and when it ends (time.time()). Afterwards
+    the login is one without an end."""
+    manner = trial.random.choice(("in time", "late", "not"))
     creds.renew()
     ends = creds.ends
     late = threading.Timer(ends + trial.random.choice(_LATE_S) - time.time(), creds.last)
     if manner == "late":
         late.start()
     with meanwhile(creds.renew, _RENEWED_S) if manner == "in time" else nullcontext():
-        with trial.held(point, work, *arguments, passes=passes) as job:
-            others()
-            # A server counts whole seconds.
-            time.sleep(max(0.0, ends + 1 - time.time()))
-        ended = trial.end(job, f"held at {point}, the login is {manner} renewed")
+        yield manner, ends
     if manner == "late":
         late.join()
-    trial.expect(ended.ok or _NAMED in ended.text, "unclear", f"ended by its login, renewed {manner}: {ended}")
-    trial.expect(ended.ok or manner != "in time", "stuck", f"its login was renewed in time: {ended}")
     creds.last()
-    return ended.ok
 
 
 @fault(
@@ -169,22 +178,13 @@ def server(trial: Trial) -> None:
         trial.make_stream(trial.random.randint(50, 200))
         with trial.servers.admin(database=trial.database) as connection:
             (job_id,) = connection.execute("select job_id from nats3.archive").fetchone() or ("",)
-        manner = trial.random.choice(("in time", "late", "not"))
         with serving(environment=trial.environment) as (_, url):
             path = f"{url}/store/job/lag?job_id={job_id}"
-            creds.renew()
-            ends = creds.ends
-            late = threading.Timer(ends + trial.random.choice(_LATE_S) - time.time(), creds.last)
-            if manner == "late":
-                late.start()
-            with meanwhile(creds.renew, _RENEWED_S) if manner == "in time" else nullcontext():
+            with ending(trial, creds) as (manner, ends):
                 while time.time() < ends + trial.random.uniform(1, 3):
                     before = len(trial.truth.messages)
                     _judge_lag(trial, httpx.get(path, timeout=60), before, may_refuse=manner != "in time")
                     trial.publish(trial.random.randint(1, 20))
-            if manner == "late":
-                late.join()
-            creds.last()
             until = time.monotonic() + _RECOVERS_S
             while (answer := httpx.get(path, timeout=60)).status_code != 200 and time.monotonic() < until:
                 time.sleep(0.1)
