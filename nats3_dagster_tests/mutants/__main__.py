@@ -91,14 +91,16 @@ class _Judging:
             if tests := _tests(mutant, [test for file in own for test in reached[file]]):
                 orders.append({"key": key, "tests": tests, **_order(mutant)})
             else:
-                verdicts[key] = self._record.judged(mutant, own, "not reached", "", 0)
+                verdicts[key] = self._record.judged(mutant, own, "not reached", "", 0, is_kept=not self._pure)
         began = time.monotonic()
 
         def take(order: dict[str, Any], answer: dict[str, Any]) -> None:
             mutant, killer = waiting[order["key"]], answer.get("killer", "")
             with self._lock:
                 own = self._nearest(mutant.module)
-                verdict = self._record.judged(mutant, own, answer["end"], killer, answer["seconds"])
+                # What lives through the pure tests is judged whole by another run.
+                is_kept = answer["end"] == "dead" or not self._pure
+                verdict = self._record.judged(mutant, own, answer["end"], killer, answer["seconds"], is_kept=is_kept)
                 verdicts[mutant.key] = verdict
                 if len(verdicts) % 50 == 0:
                     print(f"{len(verdicts)} of {len(waiting)}, {time.monotonic() - began:.0f} s", flush=True)

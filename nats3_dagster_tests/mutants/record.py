@@ -61,9 +61,13 @@ class Record:
         verdict = Verdict(**{name: value for name, value in line.items() if name != "key"})
         return verdict if verdict.basis == self._basis(verdict.killer, tests) else None
 
-    def judged(self, mutant: Mutant, tests: Iterable[str], end: str, killer: str, seconds: float) -> Verdict:
-        """Keeps a verdict."""
+    def judged(
+        self, mutant: Mutant, tests: Iterable[str], end: str, killer: str, seconds: float, *, is_kept: bool
+    ) -> Verdict:
+        """The verdict; a later run knows it if it `is_kept`."""
         verdict = Verdict(end, killer, seconds, self._basis(killer, tests))
+        if not is_kept:
+            return verdict
         line = {"key": mutant.key, **asdict(verdict)}
         self._verdicts[mutant.key] = line
         _append(self._verdicts_file, line)

@@ -66,7 +66,7 @@ _TABLE = {
     "jetstream/publish/stored.py": _PUBLISHER,
     "replay/messages/published.py": f"unit/test_known_messages {_PUBLISHER} changing_targets",
     "replay/messages/republish.py": f"{_PUBLISHER} live changing_targets compaction_replays",
-    "replay/messages/mapping.py": f"unit/test_headers {_PUBLISHER}",
+    "replay/messages/mapping.py": f"unit/test_mapping unit/test_headers {_PUBLISHER}",
     "replay/targets.py": "unit/test_targets published replay_refusals changing_targets republish",
     "replay/planning/refusals.py": "unit/test_targets replay_refusals replay_plan",
     "replay/planning/room.py": "replay_refusals replay_plan",
