@@ -20,6 +20,8 @@ from nats3_dagster.subjects import (
     matches_shown,
     overlap,
     readable,
+    takes,
+    takes_shown,
 )
 
 token = st.sampled_from(["a", "b", "orders", "é", "x-y", "$1"])
@@ -103,6 +105,66 @@ def test_a_filter_matches_what_its_regular_expression_matches(f: str, s: str) ->
     assert bool(re.fullmatch(pattern, s)) is matches(f, s)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a", "a.b", False),
+        ("a.*", "a.b", True),
+        ("a.*", "*.b", True),
+        ("a.*", "b.*", False),
+        ("a.*", "a.b.c", False),
+        (">", "a", True),
+        ("a.>", "a", False),
+        ("a.>", "a.b.c", True),
+        ("a.>", "*.b", True),
+        ("b.>", "a.b", False),
+        ("a.b.>", "a.*.c", True),
+        ("a.b.>", "a.c.>", False),
+    ],
+)
+def test_overlap(one: str, other: str, expected: bool) -> None:
+    assert overlap(one, other) is overlap(other, one) is expected
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [((), True), (("a",), False), (("a.b",), True), (("a", "a.*"), True), (("a.*", "a"), True), (("a", "b"), False)],
+)
+def test_one_of_several_filters_is_enough(filters: tuple[str, ...], expected: bool) -> None:
+    assert takes(filters, "a.b") is takes_shown(filters, "a.b") is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "literal", "mixed"),
+    [
+        ("a.b", True, 2, False),
+        ("a.*", False, 1, False),
+        ("*.a", False, 0, False),
+        ("a.b.>", False, 2, False),
+        (">", False, 0, False),
+        ("a.b*", True, 2, True),
+        ("a>.b", True, 2, True),
+        ("a.%FF", False, 1, False),
+        ("%FF.a", False, 0, False),
+        ("a.%7F", True, 2, False),
+    ],
+)
+def test_what_a_filter_says_of_its_subjects(text: str, one: bool, literal: int, mixed: bool) -> None:
+    assert (is_one_subject(text), literal_tokens(text), has_mixed_token(text)) == (one, literal, mixed)
+
+
+def test_the_text_of_a_byte_is_taken_of_that_byte_alone() -> None:
+    assert matches_shown("a.%FF", "a.\udcff")
+    assert matches_shown("a.%FF", "a.%FF")
+    assert not matches_shown("a.%FF", "a.\udcfe")
+    assert not matches_shown("a.%FF", "b.\udcff")
+    assert not matches_shown("a.x", "a.y")
+    with pytest.raises(OperatorError, match="it is not UTF-8"):
+        check_filter("a.\udcff")
+
+
 @given(filter_, filter_, subject)
 def test_covering_and_overlapping_agree_with_matching(one: str, other: str, s: str) -> None:
     if matches(one, s) and matches(other, s):
@@ -129,6 +191,13 @@ def test_covering_and_overlapping_agree_with_matching(one: str, other: str, s: s
         ("*", "{{SliceFromLeft(1,3)}}", "1234567890", "123.456.789.0"),
         ("*", "{{SliceFromRight(1,3)}}", "1234567890", "1.234.567.890"),
         ("a.*.>", "b.{{wildcard(1)}}.>", "a.x.y.z", "b.x.y.z"),
+        ("*", "{{right(1,1)}}", "abc", "c"),
+        ("*", "{{left(1,1)}}", "abc", "a"),
+        ("*", "{{splitfromleft(1,3)}}", "123", "123"),
+        ("*", "{{splitfromright(1,3)}}", "123", "123"),
+        ("*", "{{slicefromleft(1,1)}}", "123", "1.2.3"),
+        ("*", "{{slicefromright(1,3)}}", "123456", "123.456"),
+        ("*", "p.{{partition(1,1)}}", "abc", "p.0"),
     ],
 )
 def test_transforms(source: str, destination: str, given_: str, expected: str | None) -> None:
@@ -136,6 +205,23 @@ def test_transforms(source: str, destination: str, given_: str, expected: str | 
     assert transform(given_) == expected
     if expected is not None:
         assert matches(transform.pattern, expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "pattern"),
+    [
+        (">", ">", ">"),
+        ("a.>", "b.c.>", "b.c.>"),
+        ("a.*", "b.c", "b.c"),
+        ("*.*", "b.$2.{{wildcard(1)}}", "b.*.*"),
+        ("*", "b.p-{{left(1,2)}}.c", "b.*.c"),
+        ("*", "b.{{partition(3,1)}}", "b.*"),
+        ("*", "b.{{left(1,1)}}{{split(1,-)}}.c", "b.>"),
+        ("*", "b.{{slicefromleft(1,2)}}.c", "b.>"),
+    ],
+)
+def test_the_filter_of_what_a_transform_makes(source: str, destination: str, pattern: str) -> None:
+    assert Transform(source, destination).pattern == pattern
 
 
 def test_partition_is_stable_and_within_bounds() -> None:
@@ -154,6 +240,11 @@ def test_partition_is_stable_and_within_bounds() -> None:
         ("a.*", "b.{{wildcard(2)}}", "has 1"),
         ("a.*", "b.{{nope(1)}}", "know"),
         ("a.*", "b.{{left(1)}}", "arguments"),
+        ("a.*", "b.{{left(1,0)}}", "arguments"),
+        ("a.*", "b.{{left(1,2,3)}}", "arguments"),
+        ("a.*", "b.{{wildcard(1,1)}}", "arguments"),
+        ("a.*", "b.{{partition(3)}}", "arguments"),
+        ("a.*", "b.{{wildcard(0)}}", "has 1"),
         ("a.*", "b.{{partition(0,1)}}", "arguments"),
         ("a.*", "b.{{wildcard(1)", "not a|unfinished"),
         ("a..b", "c", "token 2"),
