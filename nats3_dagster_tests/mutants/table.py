@@ -21,7 +21,7 @@ _TABLE = {
     "subjects.py": "unit/test_subjects subject_bytes hostile_names",
     "hours.py": "unit/test_hours unit/test_selection unit/test_extent",
     "model/selection.py": f"{_SELECTED} subject_bytes",
-    "model/stream.py": f"unit/test_ranges {_CAPTURED}",
+    "model/stream.py": f"unit/test_ranges unit/test_erasure_records unit/test_selection {_CAPTURED}",
     "archive/selected/extent.py": _SELECTED,
     "archive/selected/lookup.py": _SELECTED,
     "archive/selected/chosen.py": _SELECTED,

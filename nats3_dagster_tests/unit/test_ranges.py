@@ -6,8 +6,15 @@ import pytest
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Incarnation, SeqRange, clipped, listed_ranges
-from nats3_dagster.model.stream import parse_sequences, ranges_of, removing_settings
-from nats3_dagster_tests.support.catalog import ranges
+from nats3_dagster.model.stream import (
+    MAX_SEQUENCE,
+    Message,
+    check_stream_name,
+    parse_sequences,
+    ranges_of,
+    removing_settings,
+)
+from nats3_dagster_tests.support.catalog import ranges, state
 
 
 @pytest.mark.parametrize(("first", "last", "size"), [(1, 1, 1), (1, 2, 2), (5, 9, 5)])
@@ -68,6 +75,38 @@ def test_an_incarnation_is_told_by_its_time_and_the_name() -> None:
     assert one != Incarnation("S", 6)
     assert (one.server_created_ns, Incarnation("S", 5, restored_ns=9).server_created_ns) == (5, 9)
     assert Incarnation("S", 1_795_244_400_000_000_007).token == "20261121T070000000000007Z"
+
+
+def test_the_largest_sequence_that_the_catalog_holds() -> None:
+    assert MAX_SEQUENCE == 9_223_372_036_854_775_806
+
+
+def test_names_of_streams() -> None:
+    assert check_stream_name("A") == "A"
+    assert check_stream_name("s" * 255) == "s" * 255
+    for text in ("", "a.b", "a b", "a*", "s" * 256, "a/b", "a\0b"):
+        with pytest.raises(OperatorError) as refused:
+            check_stream_name(text)
+        assert refused.value.field == "stream"
+        assert "for stream" not in refused.value.what
+    with pytest.raises(OperatorError, match="for target_stream") as refused:
+        check_stream_name("a.b", "target_stream")
+    assert refused.value.field == "target_stream"
+
+
+def test_a_state_says_its_name_and_subjects() -> None:
+    assert state().name == "LOGS"
+    assert state().subjects == ()
+    assert state(subjects=["a", "b.>"]).subjects == ("a", "b.>")
+    assert state(subjects=None).subjects == ()
+
+
+def test_the_exact_subject_of_a_message() -> None:
+    def subject(text: str, raw: bytes | None) -> str:
+        return Message(Incarnation("S", 5), 1, 1, text, raw, None, b"").exact_subject
+
+    assert subject("a.b", None) == "a.b"
+    assert subject("a.%FF", b"a.\xff") == "a.\udcff"
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,21 @@ def test_one_part_that_is_not_exact_is_enough(
     assert part.is_whole == is_whole
 
 
+@pytest.mark.parametrize(("seqs", "is_uncut"), [((1, 30), True), ((2, 30), False), ((1, 29), False)])
+def test_one_chunk_that_is_cut_is_enough(seqs: Pair, is_uncut: bool) -> None:
+    extent = Extent(Selection(sequences=SeqRange(*seqs)))
+    for n in range(3):
+        extent.add(whole(of(H7, n * 10 + 1, n * 10 + 10)))
+    assert extent.is_uncut == is_uncut
+
+
+def test_a_condition_that_takes_all_of_a_chunk_makes_nothing_inexact() -> None:
+    all_times = Selection(from_ns=START, to_ns=START + HOUR_NS)
+    assert part(all_times) == (10, True)
+    both = replace(all_times, sequences=SeqRange(11, 14), subjects=("a", "b"))
+    assert part(both, subjects={"a": 6, "b": 4}, deleted=()) == (4, True)
+
+
 def test_hours_that_are_whole_are_added_up() -> None:
     extent = Extent(Selection())
     extent.add_whole(sums(1, 10))

@@ -64,6 +64,22 @@ def test_its_times_as_a_reader_takes_them(selection: Selection, times: tuple[int
     assert selection.times == times
 
 
+def test_the_first_and_the_last_that_can_be_selected() -> None:
+    last_ns, last_seq = 2**63 - 1, 2**63 - 2
+    assert Selection(from_ns=-last_ns, to_ns=last_ns).times == (-last_ns, last_ns)
+    assert Selection(sequences=SeqRange(1, last_seq)).sequences == SeqRange(1, last_seq)
+    assert Selection(sequences=SeqRange(3, 3)).sequences == SeqRange(3, 3)
+    with pytest.raises(OperatorError, match="from_time is not a time that 64 bits hold"):
+        Selection(from_ns=-last_ns - 1)
+    with pytest.raises(OperatorError, match="to_time is not a time that 64 bits hold"):
+        Selection(to_ns=last_ns + 1)
+    with pytest.raises(OperatorError, match="not a sequence range"):
+        Selection(sequences=SeqRange(1, last_seq + 1))
+    with pytest.raises(OperatorError, match="not before its end"):
+        Selection(from_ns=5, to_ns=5)
+    assert Selection(from_ns=5, to_ns=6).times == (5, 6)
+
+
 def test_its_subjects() -> None:
     assert Selection().takes_subject("a.b")
     some = Selection(subjects=("a.*", "c.>"))
