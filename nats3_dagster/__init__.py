@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from nats3_dagster.version import __version__
 
 if TYPE_CHECKING:
-    from nats3_dagster.defs.component import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
-    from nats3_dagster.defs.frames import ArchiveIOManager, ArchiveResource
+    from nats3_dagster.defs.assets.frames import ArchiveIOManager, ArchiveResource
+    from nats3_dagster.defs.project.component import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
     from nats3_dagster.library import Archive
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.catalog import grant as grant_catalog
 from nats3_dagster.catalog import migrate as migrate_catalog
-from nats3_dagster.catalog.schema import VERSION
+from nats3_dagster.catalog.session.schema import VERSION
 from nats3_dagster.objects import Bucket
 from nats3_dagster.settings import Settings
 

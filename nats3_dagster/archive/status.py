@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from nats3_dagster.archive.source.absence import lost_by_reason
-from nats3_dagster.catalog.copies import CopyLag
-from nats3_dagster.catalog.hours import HourMarks
+from nats3_dagster.catalog.contents.hours import HourMarks
+from nats3_dagster.catalog.removal.copies import CopyLag
 from nats3_dagster.errors import OperatorError, Unknown
 from nats3_dagster.hours import hour_of, hour_start
 from nats3_dagster.model import (

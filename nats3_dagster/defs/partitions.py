@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from dagster import AssetExecutionContext, HourlyPartitionsDefinition
 
-from nats3_dagster.defs.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+from nats3_dagster.defs.instance.internals import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 from nats3_dagster.defs.keys import EARLIER_TAG
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start

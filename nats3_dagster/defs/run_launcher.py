@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dagster import DagsterRun, DefaultRunLauncher
 
-from nats3_dagster.defs.internals import CheckRunHealthResult, ConfigurableClassData, WorkerStatus
+from nats3_dagster.defs.instance.internals import CheckRunHealthResult, ConfigurableClassData, WorkerStatus
 from nats3_dagster.defs.keys import HELD_TAG
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace

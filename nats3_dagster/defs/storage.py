@@ -14,14 +14,14 @@ from dagster import Field
 from dagster_postgres.storage import DagsterPostgresStorage
 from sqlalchemy import Engine, create_engine
 
-from nats3_dagster.defs.failures import CannotLoad
-from nats3_dagster.defs.internals import (
+from nats3_dagster.defs.instance.internals import (
     ConfigurableClassData,
     RunStorageSqlMetadata,
     ScheduleStorageSqlMetadata,
     SqlEventLogStorageMetadata,
     use_engine,
 )
+from nats3_dagster.defs.jobs.failures import CannotLoad
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from nats3_dagster.defs.instance import dagster_home
+from nats3_dagster.defs.instance.instance import dagster_home
 from nats3_dagster.dev.health import is_healthy
 from nats3_dagster.dev.process import HOST, Marker, Process, exclusive, free_port, wait_for
 from nats3_dagster.errors import EngineError

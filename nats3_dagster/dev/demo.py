@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.source.windows import hours_to_capture
 from nats3_dagster.archive.status import holdings
-from nats3_dagster.defs.run_times import run_times
+from nats3_dagster.defs.jobs.run_times import run_times
 from nats3_dagster.dev.compare import compare
 from nats3_dagster.dev.demo_names import Names, free_names
 from nats3_dagster.dev.demo_report import DemoResult

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nats3_dagster.defs.run_times import RunTimes
+from nats3_dagster.defs.jobs.run_times import RunTimes
 from nats3_dagster.dev.demo_names import Names
 from nats3_dagster.documents.stack import Demo
 

@@ -1,7 +1,7 @@
 """The settings of an archive's assets in Dagster: how they are shown and run, as the archive itself has it.
 
-A code location that defines the archive has the last word: its own settings (defs/platform.py) come after these, and it
-has more of them: for each kind of asset, and conditions.
+A code location that defines the archive has the last word: its own settings (defs/project/platform.py) come after
+these, and it has more of them: for each kind of asset, and conditions.
 """
 
 import re

@@ -19,7 +19,7 @@ from pyarrow import fs
 from nats3_dagster.archive.selected.groups import read_groups
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, whole_hours, with_subjects
 from nats3_dagster.archive.stored.ranged import RangedChunk
-from nats3_dagster.catalog.chunk_sums import HourOfChunks
+from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.chunks import SCHEMA
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS

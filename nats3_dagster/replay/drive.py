@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 
-from nats3_dagster.catalog.replay_lock import ReplayLock
+from nats3_dagster.catalog.replays.replay_lock import ReplayLock
 from nats3_dagster.errors import CatalogError, Nats3Error
 from nats3_dagster.jetstream.task_progress import Tally, new_subject
 from nats3_dagster.model import Chunk, ChunkResult, OnProgress, Progress

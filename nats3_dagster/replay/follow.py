@@ -10,7 +10,7 @@ from nats3_dagster.archive.selected.chosen import chosen_of
 from nats3_dagster.archive.selected.lookup import lost_of_selection, with_subjects
 from nats3_dagster.archive.selected.next_chunks import Position, is_over, next_chunks
 from nats3_dagster.archive.stored.presence import check_objects
-from nats3_dagster.catalog.replay_lock import ReplayLock
+from nats3_dagster.catalog.replays.replay_lock import ReplayLock
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import PAUSE, superseded

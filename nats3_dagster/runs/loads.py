@@ -15,7 +15,7 @@ from nats3_dagster.workspace import Workspace
 
 # Starts a run or process for a replay, given also the number of its launch.
 Starter = Callable[[Replay, int], None]
-# defs/jobs.py.
+# defs/jobs/jobs.py.
 _JOB, _OP = "resume_replay", "resume_recorded_replay"
 
 

@@ -18,7 +18,7 @@ FAILURES = (OSError, ValueError, LookupError, TypeError, HTTPException)
 # A code server starts in 3 s; the webserver itself gives it 60 s.
 TIMEOUT_S = 75
 # The endings of the names of the two jobs that every load of nats3's definitions has, also without an archive
-# (defs/jobs.py). In another project they have its prefix.
+# (defs/jobs/jobs.py). In another project they have its prefix.
 _OURS = ("replay", "checks")
 
 _LOCATIONS = """{ workspaceOrError { __typename ... on Workspace { locationEntries { name locationOrLoadError {

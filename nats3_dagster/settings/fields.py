@@ -52,7 +52,7 @@ def _quantity(parse: Callable[[str], int], what: str) -> BeforeValidator:
 def _postgres(text: str) -> str | None:
     if is_url(text):
         return postgres_fault(text)
-    from nats3_dagster.catalog.connection import address  # libpq parses keywords; 0.1 s
+    from nats3_dagster.catalog.session.connection import address  # libpq parses keywords; 0.1 s
 
     try:
         address(text)

@@ -199,7 +199,7 @@ def _conninfo(text: str) -> str:
     """A connection string of keywords, by libpq's own parser, in libpq's own order. Raises _Hidden."""
     if "=" not in text:
         raise _Hidden
-    from nats3_dagster.catalog.connection import read_keywords, write_keywords  # it imports psycopg
+    from nats3_dagster.catalog.session.connection import read_keywords, write_keywords  # it imports psycopg
 
     given = read_keywords(text)
     if given is None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from nats3_dagster.catalog.connection import sqlalchemy_url
+from nats3_dagster.catalog.session.connection import sqlalchemy_url
 from nats3_dagster.errors import EngineError, Nats3Error, OperatorError, TableError
 from nats3_dagster.objects import static_keys
 from nats3_dagster.plausible import NAME, check, secret_in

@@ -2,7 +2,7 @@
 
 from pyiceberg.catalog.sql import SqlCatalog
 
-from nats3_dagster.catalog.search_path import search_schema
+from nats3_dagster.catalog.session.search_path import search_schema
 
 
 class PostgresCatalog(SqlCatalog):

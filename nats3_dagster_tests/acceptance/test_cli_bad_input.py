@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from nats3_dagster.catalog.schema import VERSION
+from nats3_dagster.catalog.session.schema import VERSION
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.settings import Settings

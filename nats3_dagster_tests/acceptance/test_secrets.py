@@ -15,7 +15,7 @@ import pytest
 from psycopg import sql
 
 from nats3_dagster.api.tokens import new_token
-from nats3_dagster.defs.instance import instance_file
+from nats3_dagster.defs.instance.instance import instance_file
 from nats3_dagster.dev.process import wait_for
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.pipeline.java import conf_dir
@@ -35,7 +35,7 @@ SCRIPT = """
 import sys
 from dagster import DagsterInstance
 from nats3_dagster.cli.main import main
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.pipeline import session, tasks
 bucket, hour = sys.argv[1:]
 with DagsterInstance.get() as instance:

@@ -25,7 +25,7 @@ from nats3_dagster.api.app import create_app
 from nats3_dagster.archive.declared.entries import ARCHIVE_KEYS
 from nats3_dagster.archive.declared.exports import EXPORT_KEYS
 from nats3_dagster.archive.declared.replays import REPLAY_KEYS
-from nats3_dagster.defs.failures import step_failures
+from nats3_dagster.defs.jobs.failures import step_failures
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings

@@ -217,7 +217,7 @@ def test_a_run_of_dagster_gives_its_executors_back_before_its_process_ends(
     script = """if True:
         import os, signal
         from dagster import build_resources
-        from nats3_dagster.defs.resources import RESOURCES, start_spark
+        from nats3_dagster.defs.instance.resources import RESOURCES, start_spark
         from nats3_dagster.pipeline import jvm
         from nats3_dagster.settings import Settings
         with build_resources({"spark": RESOURCES["nats3_spark"]}) as resources:

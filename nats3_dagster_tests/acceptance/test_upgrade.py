@@ -12,8 +12,9 @@ import pytest
 from dagster import AssetKey, DagsterInstance
 from psycopg.conninfo import make_conninfo
 
-from nats3_dagster.catalog import Catalog, migrate, schema
-from nats3_dagster.defs.catalog_sensor import resync
+from nats3_dagster.catalog import Catalog, migrate
+from nats3_dagster.catalog.session import schema
+from nats3_dagster.defs.sensors.catalog_sensor import resync
 from nats3_dagster.errors import CatalogError, Conflict
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import ReplaySpec, Selection

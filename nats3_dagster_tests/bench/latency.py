@@ -27,7 +27,7 @@ from rich.console import Console
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.archive.status import chunks
-from nats3_dagster.defs.instance import dagster_home
+from nats3_dagster.defs.instance.instance import dagster_home
 from nats3_dagster.dev.process import Process, answers, free_port, wait_for
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import SECOND_NS

@@ -19,7 +19,7 @@ from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import copies, folder
 from nats3_dagster.archive.stored.presence import holder
 from nats3_dagster.catalog import migrate
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.errors import AccessRefused, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection, SeqRange
 from nats3_dagster.objects import Outlet, OutletOptions, create_bucket, delete_version, get_version, list_versions

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.catalog import schema
+from nats3_dagster.catalog.session import schema
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.nats_options import NatsOptions

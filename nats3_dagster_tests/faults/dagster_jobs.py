@@ -21,12 +21,12 @@ from dagster import (
 from dagster._daemon.monitoring.run_monitoring import monitor_started_run
 
 from nats3_dagster.archive.proof.manifest_repair import repair_manifests
-from nats3_dagster.catalog import run_locks
-from nats3_dagster.defs import cursor as sensor_cursor
+from nats3_dagster.catalog.session import run_locks
 from nats3_dagster.defs import run_launcher
 from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.keys import PROJECT
-from nats3_dagster.defs.reconcile import reconcile
+from nats3_dagster.defs.sensors import cursor as sensor_cursor
+from nats3_dagster.defs.sensors.reconcile import reconcile
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace

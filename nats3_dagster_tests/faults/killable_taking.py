@@ -9,8 +9,8 @@ import time
 
 from nats3_dagster.archive.source import durables
 from nats3_dagster.archive.take import commit, driver, take_capture
-from nats3_dagster.catalog import chunks
-from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.catalog.contents import chunks
+from nats3_dagster.catalog.contents.chunks import Chunks
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.take.claim import Claim
 from nats3_dagster.objects import Bucket

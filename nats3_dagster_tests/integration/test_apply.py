@@ -13,7 +13,7 @@ from nats3_dagster.archive.declared.apply import Planned, perform, plan
 from nats3_dagster.archive.declared.entries import Declared, entry_of, read
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.create import create
-from nats3_dagster.catalog.archives import Archives
+from nats3_dagster.catalog.archives.archives import Archives
 from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.settings import Settings

@@ -72,7 +72,7 @@ def test_ten_thousand_subjects_and_a_hundred_thousand_deleted_ranges_are_quick(c
 
 
 def test_a_commit_too_large_for_one_statement_is_one_transaction(catalog, logs, monkeypatch):
-    monkeypatch.setattr("nats3_dagster.catalog.chunk_rows.STATEMENT_CHARS", 1000)
+    monkeypatch.setattr("nats3_dagster.catalog.contents.chunk_rows.STATEMENT_CHARS", 1000)
     metas = [chunk(n, n + 9, subjects={"a": 4, "b": 6}) for n in range(1, 100, 10)]
     with pytest.raises(Conflict):
         catalog.chunks.commit(logs, [*metas, chunk(50, 60)])

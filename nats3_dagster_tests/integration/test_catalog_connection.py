@@ -11,8 +11,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from nats3_dagster.catalog import Catalog, migrate
-from nats3_dagster.catalog.health import health
-from nats3_dagster.catalog.pool import MAX_CONNECTIONS
+from nats3_dagster.catalog.session.health import health
+from nats3_dagster.catalog.session.pool import MAX_CONNECTIONS
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.errors import CatalogError
 from nats3_dagster_tests.support.catalog import chunk, spec, state
@@ -236,8 +236,8 @@ def test_several_connections_lost_between_two_calls_are_made_again(catalog, post
 
 
 def test_a_call_that_finds_no_connection_free_says_so(postgres_url, monkeypatch):
-    monkeypatch.setattr("nats3_dagster.catalog.pool.MAX_CONNECTIONS", 1)
-    monkeypatch.setattr("nats3_dagster.catalog.pool._WAIT_S", 0.1)
+    monkeypatch.setattr("nats3_dagster.catalog.session.pool.MAX_CONNECTIONS", 1)
+    monkeypatch.setattr("nats3_dagster.catalog.session.pool._WAIT_S", 0.1)
     with (
         Catalog.connect(postgres_url) as catalog,
         ThreadPoolExecutor(1) as pool,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.catalog.expiry import Unkept
+from nats3_dagster.catalog.removal.expiry import Unkept
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster_tests.support.catalog import spec, state

@@ -12,13 +12,14 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from nats3_dagster.catalog import Catalog, migrate, schema
-from nats3_dagster.catalog.connection import open_connection
-from nats3_dagster.catalog.health import health
-from nats3_dagster.catalog.hours import HourRow
+from nats3_dagster.catalog import Catalog, migrate
+from nats3_dagster.catalog.contents.hours import HourRow
 from nats3_dagster.catalog.rows import ArchiveRow, ChunkRow, CoverageRow, StreamRow
-from nats3_dagster.catalog.schema import VERSION
-from nats3_dagster.catalog.statements import Statements
+from nats3_dagster.catalog.session import schema
+from nats3_dagster.catalog.session.connection import open_connection
+from nats3_dagster.catalog.session.health import health
+from nats3_dagster.catalog.session.schema import VERSION
+from nats3_dagster.catalog.session.statements import Statements
 from nats3_dagster.dev.postgres import programs
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import Mode, Reason, ReplayChunk, ReplayState

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.catalog.statements import _text
+from nats3_dagster.catalog.session.statements import _text
 from nats3_dagster.model import Gap, ReplaySpec, SeqRange
 from nats3_dagster_tests.support.catalog import LOGS, chunk, ids, ranges, rows_read, spec, state
 

@@ -24,11 +24,11 @@ from nats3_dagster.archive.read.points import by_sequence
 from nats3_dagster.archive.read.references import reference
 from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import copies, copy_check, folder
-from nats3_dagster.catalog.copies import CopyLag
+from nats3_dagster.catalog.removal.copies import CopyLag
 from nats3_dagster.chunks.footer_cache import FooterCache
-from nats3_dagster.defs import upkeep_sensors
-from nats3_dagster.defs.failures import CannotTick
-from nats3_dagster.defs.upkeep_sensors import copy_sensor
+from nats3_dagster.defs.jobs.failures import CannotTick
+from nats3_dagster.defs.sensors import upkeep_sensors
+from nats3_dagster.defs.sensors.upkeep_sensors import copy_sensor
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster.errors import ChunkError, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, Chunk, Selection

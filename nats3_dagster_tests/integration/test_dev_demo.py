@@ -4,7 +4,7 @@ replay, and what it says in the end."""
 import pytest
 
 from nats3_dagster.archive.lifecycle.create import create
-from nats3_dagster.defs.run_times import RunTimes
+from nats3_dagster.defs.jobs.run_times import RunTimes
 from nats3_dagster.dev.compare import Comparison, compare
 from nats3_dagster.dev.demo_names import Names, free_names
 from nats3_dagster.dev.demo_report import DemoResult, as_rows, document_of

@@ -14,8 +14,8 @@ import pytest
 
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health import catalog_health
-from nats3_dagster.catalog.health import forgets_on_failover
-from nats3_dagster.catalog.schema import VERSION
+from nats3_dagster.catalog.session.health import forgets_on_failover
+from nats3_dagster.catalog.session.schema import VERSION
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres, programs
 from nats3_dagster.dev.process import free_port

@@ -39,7 +39,7 @@ def test_a_dump_is_one_moment_and_a_load_all_of_it_or_nothing(
 
     file = tmp_path / "nats3.dump"
     with monkeypatch.context() as patch:
-        patch.setattr("nats3_dagster.catalog.dump.fault_point", commit)
+        patch.setattr("nats3_dagster.catalog.recovery.dump.fault_point", commit)
         dumped = nats3.ok("catalog", "dump", str(file), "-o", "json").json
     assert len(commits) > 10
     assert (dumped["rows"]["chunk"], dumped["rows"]["archive"], file.stat().st_mode & 0o777) == (1, 1, 0o600)

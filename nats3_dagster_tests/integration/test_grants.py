@@ -16,8 +16,8 @@ from dagster import DagsterInstance, JobDefinition, job, op
 
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.catalog.schema import VERSION
-from nats3_dagster.defs.instance import instance_file
+from nats3_dagster.catalog.session.schema import VERSION
+from nats3_dagster.defs.instance.instance import instance_file
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.settings import Settings

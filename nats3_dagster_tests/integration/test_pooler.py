@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from nats3_dagster.catalog import migrate
-from nats3_dagster.catalog.health import health
+from nats3_dagster.catalog.session.health import health
 from nats3_dagster.dev.process import HOST, Process, answers, free_port
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.settings import Settings

@@ -15,7 +15,7 @@ from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.source_check import correct
 from nats3_dagster.archive.source import durables
 from nats3_dagster.catalog import migrate
-from nats3_dagster.catalog.statements import Statements
+from nats3_dagster.catalog.session.statements import Statements
 from nats3_dagster.cli.processes import _note_of
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.errors import CatalogError, Conflict

@@ -8,7 +8,7 @@ from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.proof.repair import Repair, repair
 from nats3_dagster.archive.proof.verify import find_holes
 from nats3_dagster.archive.stored import folder
-from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.catalog.contents.chunks import Chunks
 from nats3_dagster.chunks import ChunkWriter, open_chunk
 from nats3_dagster.chunks.columns import as_wire
 from nats3_dagster.errors import StoreError

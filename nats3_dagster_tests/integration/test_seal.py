@@ -12,7 +12,7 @@ from nats3_dagster.archive.proof.manifests import stray_manifests
 from nats3_dagster.archive.proof.seal import check_sealed, newest_closed, seal_hours
 from nats3_dagster.archive.proof.verify import verify_seals
 from nats3_dagster.archive.stored import folder
-from nats3_dagster.catalog.seals import Seals
+from nats3_dagster.catalog.contents.seals import Seals
 from nats3_dagster.chunks.manifest import ManifestGap, ManifestOther, decode_manifest, manifest_number
 from nats3_dagster.errors import ChunkError, Conflict, OperatorError, StoreError
 from nats3_dagster.hours import HOUR_NS, hour_of

@@ -6,7 +6,8 @@ import psycopg
 import pytest
 
 from nats3_dagster.archive.captures.capture_log import KINDS, kind_of
-from nats3_dagster.catalog import Catalog, measures
+from nats3_dagster.catalog import Catalog
+from nats3_dagster.catalog.archives import measures
 from nats3_dagster.dev.process import wait_for
 from nats3_dagster.errors import (
     CatalogError,

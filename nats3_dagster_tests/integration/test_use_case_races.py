@@ -15,7 +15,7 @@ from nats3_dagster.archive.proof import source_check
 from nats3_dagster.archive.proof.source_check import compare, correct
 from nats3_dagster.archive.source import durables
 from nats3_dagster.archive.stored import removal
-from nats3_dagster.catalog.chunks import Chunks
+from nats3_dagster.catalog.contents.chunks import Chunks
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay import begin as beginning

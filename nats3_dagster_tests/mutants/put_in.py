@@ -9,7 +9,7 @@ from enum import Enum
 from types import CodeType, FunctionType
 from typing import Any
 
-from nats3_dagster.catalog import statements
+from nats3_dagster.catalog.session import statements
 
 # Functions by the file of their code, as `functions_by_file` found them.
 Functions = Mapping[str, list[FunctionType]]

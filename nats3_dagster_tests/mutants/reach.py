@@ -5,7 +5,7 @@ import threading
 from types import FrameType
 from typing import Any
 
-from nats3_dagster.catalog import statements
+from nats3_dagster.catalog.session import statements
 
 
 class Reach:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from dagster import DagsterInstance
 
-from nats3_dagster.defs.instance import instance_file
+from nats3_dagster.defs.instance.instance import instance_file
 from nats3_dagster.settings import Settings
 
 

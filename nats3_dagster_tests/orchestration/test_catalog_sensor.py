@@ -17,13 +17,13 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 
 from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs import catalog_sensor as sensor_module
-from nats3_dagster.defs import dagster_partitions, tick
-from nats3_dagster.defs import reconcile as reconcile_module
-from nats3_dagster.defs.cursor import read, write
-from nats3_dagster.defs.failures import CannotTick
+from nats3_dagster.defs.jobs.failures import CannotTick
 from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, PROJECT
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
+from nats3_dagster.defs.sensors import catalog_sensor as sensor_module
+from nats3_dagster.defs.sensors import dagster_partitions, tick
+from nats3_dagster.defs.sensors import reconcile as reconcile_module
+from nats3_dagster.defs.sensors.cursor import read, write
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start

@@ -14,9 +14,9 @@ from dagster import (
 )
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs import check_sensor
+from nats3_dagster.defs.checks import check_sensor
 from nats3_dagster.defs.keys import PROJECT
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state

@@ -7,8 +7,8 @@ from dagster import DagsterInstance, RunRequest, SensorResult, SkipReason, build
 
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.stored import folder
-from nats3_dagster.defs.compactions import COMPACT_TAG
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.jobs.compactions import COMPACT_TAG
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.pipeline import compact_run
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.repairs import damage

@@ -27,8 +27,8 @@ import nats3_dagster
 from nats3_dagster import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
 from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.failures import CannotLoad, CannotTick
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.jobs.failures import CannotLoad, CannotTick
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ArchiveSpec

@@ -28,7 +28,7 @@ from dagster import (
 from dagster._core.launcher import WorkerStatus
 
 from nats3_dagster import ArchiveDeclaration, build_archive_definitions
-from nats3_dagster.catalog import run_locks
+from nats3_dagster.catalog.session import run_locks
 from nats3_dagster.defs import run_launcher
 from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.keys import HELD_TAG

@@ -26,12 +26,12 @@ from dagster._utils.error import serializable_error_info_from_exc_info
 from nats3_dagster.archive.health import settings_health
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks import SCHEMA
-from nats3_dagster.defs.assets import CAPTURE_HOURS
-from nats3_dagster.defs.columns import COLUMNS
-from nats3_dagster.defs.failures import CannotLoad, CannotTick
-from nats3_dagster.defs.instance import examine
-from nats3_dagster.defs.project import load
-from nats3_dagster.defs.run_config import WindowConfig
+from nats3_dagster.defs.assets.assets import CAPTURE_HOURS
+from nats3_dagster.defs.assets.columns import COLUMNS
+from nats3_dagster.defs.instance.instance import examine
+from nats3_dagster.defs.jobs.failures import CannotLoad, CannotTick
+from nats3_dagster.defs.jobs.run_config import WindowConfig
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ArchiveSpec, Incarnation, SeqRange, StreamState

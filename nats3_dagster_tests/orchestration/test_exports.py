@@ -9,11 +9,11 @@ from dagster import AssetKey, DagsterInstance, SensorResult, SkipReason, build_s
 from dagster._core.test_utils import create_run_for_test
 
 from nats3_dagster.archive.proof.seal import ended_hours, seal_hours, sealable
-from nats3_dagster.defs.component import ArchiveDeclaration, ExportDeclaration, build_archive_definitions
-from nats3_dagster.defs.exports import EXPORT_HOURS
+from nats3_dagster.defs.assets.exports import EXPORT_HOURS
 from nats3_dagster.defs.keys import EXPORT_TAG, PROJECT
-from nats3_dagster.defs.project import load
-from nats3_dagster.defs.reconcile import reconcile
+from nats3_dagster.defs.project.component import ArchiveDeclaration, ExportDeclaration, build_archive_definitions
+from nats3_dagster.defs.project.project import load
+from nats3_dagster.defs.sensors.reconcile import reconcile
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports import declare, status
 from nats3_dagster.exports.hours import attempt

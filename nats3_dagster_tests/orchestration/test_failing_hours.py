@@ -8,8 +8,8 @@ from dagster import AssetKey, DagsterInstance, DagsterRunStatus, RunRequest
 from dagster._core.test_utils import create_run_for_test
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs import backoff
-from nats3_dagster.defs.backoff import FAILED_HOURS_TAG
+from nats3_dagster.defs.sensors import backoff
+from nats3_dagster.defs.sensors.backoff import FAILED_HOURS_TAG
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ChunkMeta

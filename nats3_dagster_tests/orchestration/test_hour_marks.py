@@ -6,7 +6,7 @@ from nats3_dagster.archive import status
 from nats3_dagster.archive.keep import erasure, holds
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.stored import copies, folder
-from nats3_dagster.defs.metadata import hour_metadata
+from nats3_dagster.defs.assets.metadata import hour_metadata
 from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.workspace import Workspace

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from dagster import AssetMaterialization, DagsterInstance
 
-from nats3_dagster.defs.instance import examine, instance_file, instance_state
+from nats3_dagster.defs.instance.instance import examine, instance_file, instance_state
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.waiting import eventually
 

@@ -7,14 +7,14 @@ import dagster
 import pytest
 
 import nats3_dagster
-from nats3_dagster.defs import internals
-from nats3_dagster.defs.backoff import UNFINISHED
+from nats3_dagster.defs.instance import internals
+from nats3_dagster.defs.sensors.backoff import UNFINISHED
 
 PACKAGE = Path(nats3_dagster.__file__).parent
 
 
 def test_dagster_is_the_release_that_they_were_checked_with() -> None:
-    """After an upgrade: read defs/internals.py, then write the new release into it."""
+    """After an upgrade: read defs/instance/internals.py, then write the new release into it."""
     assert dagster.__version__ == internals.CHECKED_WITH
 
 
@@ -27,7 +27,7 @@ def test_each_exists_and_has_no_public_name(name: str) -> None:
 def test_no_other_module_imports_them() -> None:
     private = re.compile(r"^\s*(?:from|import)\s+(?:dagster\w*\._|dagster_shared)", re.MULTILINE)
     importing = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if private.search(path.read_text())}
-    assert importing == {"defs/internals.py"}
+    assert importing == {"defs/instance/internals.py"}
 
 
 def test_unfinished_runs_are_those_that_dagster_calls_so() -> None:

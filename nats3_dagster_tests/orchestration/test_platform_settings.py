@@ -19,9 +19,9 @@ from dagster import (
 
 from nats3_dagster import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.failures import CannotLoad, ForeseenFailure
-from nats3_dagster.defs.platform import AssetsByKind, AssetSettings, PlatformSettings, StreamSettings
-from nats3_dagster.defs.policies import FreshnessSettings, RetrySettings
+from nats3_dagster.defs.jobs.failures import CannotLoad, ForeseenFailure
+from nats3_dagster.defs.project.platform import AssetsByKind, AssetSettings, PlatformSettings, StreamSettings
+from nats3_dagster.defs.project.policies import FreshnessSettings, RetrySettings
 from nats3_dagster.errors import CatalogUnreachable, OperatorError, Paused
 from nats3_dagster.model import Incarnation
 from nats3_dagster.settings import Settings

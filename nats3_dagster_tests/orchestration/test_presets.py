@@ -15,8 +15,8 @@ from dagster import (
 from nats3_dagster import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
 from nats3_dagster.archive import status
 from nats3_dagster.archive.lifecycle.change import change
-from nats3_dagster.defs.failures import CannotLoad
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.jobs.failures import CannotLoad
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.model import ReplayPreset
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.settings import Settings

@@ -9,9 +9,9 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
 
 from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.defs.jobs.replays import began_at, replay_id_for, take_up
+from nats3_dagster.defs.jobs.run_config import WindowConfig
 from nats3_dagster.defs.keys import ATTEMPT_TAG
-from nats3_dagster.defs.replays import began_at, replay_id_for, take_up
-from nats3_dagster.defs.run_config import WindowConfig
 from nats3_dagster.defs.wording import WORDS
 from nats3_dagster.errors import CatalogError, OperatorError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.settings import Settings

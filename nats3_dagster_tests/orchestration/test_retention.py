@@ -16,8 +16,8 @@ from dagster import (
     define_asset_job,
 )
 
+from nats3_dagster.defs.jobs.retention import forget_runs
 from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, PROJECT
-from nats3_dagster.defs.retention import forget_runs
 
 HOURS = HourlyPartitionsDefinition("2026-11-20-00:00", timezone="UTC", fmt="%Y-%m-%d-%H:00")
 CHUNKS = PROJECT.chunks_key("events")

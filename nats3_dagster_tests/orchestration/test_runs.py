@@ -19,9 +19,9 @@ from dagster._core.definitions.reconstruct import ReconstructableRepository
 
 from nats3_dagster.archive.status import contents
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs.assets.marks import MARKS
 from nats3_dagster.defs.keys import REPLAY_TAG
-from nats3_dagster.defs.marks import MARKS
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, parse_time
 from nats3_dagster.model import Gap, SeqRange

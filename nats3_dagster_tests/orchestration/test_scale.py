@@ -13,9 +13,9 @@ import pytest
 from dagster import DagsterInstance, RunRequest, SkipReason
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.cursor import ArchiveCursor, write
-from nats3_dagster.defs.cursor import read as read_cursor
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
+from nats3_dagster.defs.sensors.cursor import ArchiveCursor, write
+from nats3_dagster.defs.sensors.cursor import read as read_cursor
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import hour_of
 from nats3_dagster.settings import Settings

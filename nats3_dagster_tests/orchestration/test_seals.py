@@ -21,7 +21,7 @@ from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.defs.keys import SEAL_TAG
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Gap, SeqRange

@@ -24,8 +24,8 @@ from dagster._utils.error import serializable_error_info_from_exc_info
 from nats3_dagster.archive.captures.due import Due, due
 from nats3_dagster.archive.source.backlog import Backlog
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.failures import CannotTick
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.jobs.failures import CannotTick
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.link import Link

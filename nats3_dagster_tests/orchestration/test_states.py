@@ -17,7 +17,7 @@ from dagster._core.definitions.freshness_evaluator import TimeWindowFreshnessPol
 from dagster._core.loader import LoadingContextForTest
 
 from nats3_dagster.archive.status import pause
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.dagster.states import HEALTHY, LATE, LOSSY, PAUSED, in_state

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from dagster import AssetKey, DagsterInstance
 
-from nats3_dagster.defs import tables as of_dagster
-from nats3_dagster.defs.columns import TABLE_COLUMNS
-from nats3_dagster.defs.component import ArchiveComponent
+from nats3_dagster.defs.assets import tables as of_dagster
+from nats3_dagster.defs.assets.columns import TABLE_COLUMNS
 from nats3_dagster.defs.keys import PROJECT
-from nats3_dagster.defs.project import load
-from nats3_dagster.defs.reconcile import reconcile
+from nats3_dagster.defs.project.component import ArchiveComponent
+from nats3_dagster.defs.project.project import load
+from nats3_dagster.defs.sensors.reconcile import reconcile
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports import declare
 from nats3_dagster.model import ExportSpec

@@ -6,7 +6,7 @@ from typing import Any
 from dagster import DagsterInstance, RunRequest, build_sensor_context
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.settings import Settings

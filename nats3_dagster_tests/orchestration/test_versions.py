@@ -25,7 +25,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 from nats3_dagster.model import Selection
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.support.dagster.daemon import CHUNKS, REPLAY, SEALED, Daemon

@@ -7,7 +7,7 @@ import sys
 
 from nats3_dagster.archive.captures.commit import commit
 from nats3_dagster.archive.source.windows import hours_to_capture
-from nats3_dagster.catalog import pool, schema
+from nats3_dagster.catalog.session import pool, schema
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.settings import Settings

@@ -9,8 +9,8 @@ from nats3_dagster.archive.declared.entries import ARCHIVE_KEYS
 from nats3_dagster.archive.lifecycle.change import CHANGEABLE
 from nats3_dagster.bodies.store_jobs import CreateStoreJob
 from nats3_dagster.catalog.rows import ArchiveRow
-from nats3_dagster.defs.component import ArchiveDeclaration
-from nats3_dagster.defs.metadata import archive_metadata
+from nats3_dagster.defs.assets.metadata import archive_metadata
+from nats3_dagster.defs.project.component import ArchiveDeclaration
 from nats3_dagster.documents.archives import Archive
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec

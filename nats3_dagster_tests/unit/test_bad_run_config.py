@@ -7,9 +7,9 @@ import pytest
 from dagster import DagsterInvalidConfigError, OpExecutionContext, job, op, validate_run_config
 from pydantic import ValidationError
 
-from nats3_dagster.defs.checked_config import schema_of
-from nats3_dagster.defs.component import ArchiveDeclaration, ExportDeclaration
-from nats3_dagster.defs.run_config import WindowConfig
+from nats3_dagster.defs.jobs.checked_config import schema_of
+from nats3_dagster.defs.jobs.run_config import WindowConfig
+from nats3_dagster.defs.project.component import ArchiveDeclaration, ExportDeclaration
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec, ExportSpec, ReplaySpec
 from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS

@@ -27,8 +27,8 @@ from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.confirm import confirm
 from nats3_dagster.cli.terminal.output import Format, as_yaml, print_document, print_text, show, show_one
 from nats3_dagster.cli.terminal.progress import note, remark, shown_progress
-from nats3_dagster.defs.markdown import code
-from nats3_dagster.defs.metadata import archive_metadata, plan_table
+from nats3_dagster.defs.assets.markdown import code
+from nats3_dagster.defs.assets.metadata import archive_metadata, plan_table
 from nats3_dagster.documents.rows import text
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.exports.decoding import message as exported

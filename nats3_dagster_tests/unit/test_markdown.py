@@ -3,8 +3,8 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from nats3_dagster.defs.markdown import cell
-from nats3_dagster.defs.metadata import plan_table
+from nats3_dagster.defs.assets.markdown import cell
+from nats3_dagster.defs.assets.metadata import plan_table
 
 SUBJECTS = [
     "orders.eu",

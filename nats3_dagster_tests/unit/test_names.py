@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nats3_dagster.chunks.naming import object_key
-from nats3_dagster.defs.archive_definitions import Defined
-from nats3_dagster.defs.failures import CannotTick
+from nats3_dagster.defs.assets.markdown import code
+from nats3_dagster.defs.assets.metadata import plan_table
+from nats3_dagster.defs.jobs.failures import CannotTick
 from nats3_dagster.defs.keys import PROJECT, key_part
-from nats3_dagster.defs.markdown import code
-from nats3_dagster.defs.metadata import plan_table
-from nats3_dagster.defs.platform import Platform
-from nats3_dagster.defs.project import definitions_of
+from nats3_dagster.defs.project.archive_definitions import Defined
+from nats3_dagster.defs.project.platform import Platform
+from nats3_dagster.defs.project.project import definitions_of
 from nats3_dagster.model import ArchiveSpec, ExportSpec, Incarnation, ReplayPreset, ReplaySpec, SeqRange
 from nats3_dagster.model.stream import STREAM_NAME
 

@@ -4,7 +4,7 @@ import base64
 import re
 from xml.etree import ElementTree
 
-from nats3_dagster.defs.markdown import LONGEST, messages_per_minute
+from nats3_dagster.defs.assets.markdown import LONGEST, messages_per_minute
 
 HOUR = "2026-11-21-07:00"
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.bodies.load_jobs import CreateLoadJob
-from nats3_dagster.defs.run_config import WindowConfig
+from nats3_dagster.defs.jobs.run_config import WindowConfig
 from nats3_dagster.documents.replays import Replay
 from nats3_dagster.model import Pace, ReplaySpec, Selection, SeqRange
 from nats3_dagster.model.spec_table import Kind, Setting, by_key, settings_of, to_document

@@ -3,8 +3,8 @@
 import pytest
 
 from nats3_dagster.archive.keep.retention import Promise, end_of_kept
-from nats3_dagster.catalog.expiry import Unkept
-from nats3_dagster.catalog.holds import HeldRow
+from nats3_dagster.catalog.removal.expiry import Unkept
+from nats3_dagster.catalog.removal.holds import HeldRow
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster_tests.support.catalog import archive
 

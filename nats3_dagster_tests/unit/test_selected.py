@@ -8,7 +8,7 @@ import pytest
 
 from nats3_dagster.archive.selected.extent import Bounds, Extent, SelectedPart, is_cut, part_of
 from nats3_dagster.archive.selected.held import Held
-from nats3_dagster.catalog.chunk_sums import HourOfChunks
+from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.hours import HOUR_NS, MINUTE_NS, hour_start
 from nats3_dagster.model import Chunk, ChunkMeta, Incarnation, Selection, SeqRange
 from nats3_dagster_tests.support.catalog import LOGS, ranges

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import nats3_dagster.catalog
-from nats3_dagster.catalog.statements import parse
+from nats3_dagster.catalog.session.statements import parse
 
 PACKAGE = Path(nats3_dagster.catalog.__file__).parent
 FILES = [path.read_text() for path in sorted((PACKAGE / "sql").glob("*.sql"))]

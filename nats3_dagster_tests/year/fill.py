@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from nats3_dagster.archive.lifecycle.create import create
-from nats3_dagster.catalog.statements import parse
+from nats3_dagster.catalog.session.statements import parse
 from nats3_dagster.chunks.bloom import bloom_of, hashes_of
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, ArchiveSpec

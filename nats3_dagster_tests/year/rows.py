@@ -16,11 +16,11 @@ from nats3_dagster.archive.read.cursor import ROUND
 from nats3_dagster.archive.selected.chosen import choose
 from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.cli.main import main
-from nats3_dagster.defs import sensors, upkeep_sensors
-from nats3_dagster.defs.catalog_sensor import catalog_sensor
-from nats3_dagster.defs.cursor import ArchiveCursor, write
 from nats3_dagster.defs.keys import PROJECT
-from nats3_dagster.defs.tick import Reconciled, Tick
+from nats3_dagster.defs.sensors import sensors, upkeep_sensors
+from nats3_dagster.defs.sensors.catalog_sensor import catalog_sensor
+from nats3_dagster.defs.sensors.cursor import ArchiveCursor, write
+from nats3_dagster.defs.sensors.tick import Reconciled, Tick
 from nats3_dagster.exports.job import groups_of
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, Selection

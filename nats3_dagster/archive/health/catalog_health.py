@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from nats3_dagster.archive.health.finding import Finding
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.status import outputs
-from nats3_dagster.catalog.health import health
-from nats3_dagster.catalog.refusals import incomplete
-from nats3_dagster.catalog.schema import VERSION
+from nats3_dagster.catalog.session.health import health
+from nats3_dagster.catalog.session.refusals import incomplete
+from nats3_dagster.catalog.session.schema import VERSION
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model.archive_table import ArchiveTable

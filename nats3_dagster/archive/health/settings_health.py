@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from nats3_dagster.archive.health.finding import Finding
-from nats3_dagster.catalog.connection import may_be_unencrypted
+from nats3_dagster.catalog.session.connection import may_be_unencrypted
 from nats3_dagster.model.dagster_settings import read_owners
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.names import unknown_variables

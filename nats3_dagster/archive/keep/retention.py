@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.stored.unchecked import is_unchecked
-from nats3_dagster.catalog.expiry import ExpiredHour, Unkept
-from nats3_dagster.catalog.holds import HeldRow
+from nats3_dagster.catalog.removal.expiry import ExpiredHour, Unkept
+from nats3_dagster.catalog.removal.holds import HeldRow
 from nats3_dagster.errors import Conflict, Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import SECOND_NS, hour_of

@@ -15,7 +15,7 @@ from typing import get_args
 from nats3_dagster.archive.source.absence import lost_by_reason
 from nats3_dagster.archive.stored.erased import may_have_erased
 from nats3_dagster.archive.stored.fetch import fetch_each
-from nats3_dagster.catalog.subjects import SubjectIndex
+from nats3_dagster.catalog.contents.subjects import SubjectIndex
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.chunks.manifest import decode_manifest
 from nats3_dagster.errors import ChunkError, Nats3Error, ObjectMissing

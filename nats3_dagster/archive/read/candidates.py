@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from heapq import heappop, heappush
 
 from nats3_dagster.catalog import Catalog
-from nats3_dagster.catalog.subjects import ChunkPlace, Probe
+from nats3_dagster.catalog.contents.subjects import ChunkPlace, Probe
 from nats3_dagster.chunks.bloom import probe
 from nats3_dagster.model import Archive, Incarnation
 from nats3_dagster.subjects import is_one_subject, literal_tokens, matches_shown

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from nats3_dagster.archive.stored.ranged import open_ranged
-from nats3_dagster.catalog.points import SequenceRow
+from nats3_dagster.catalog.contents.points import SequenceRow
 from nats3_dagster.errors import ChunkError, NotArchived, ObjectMissing, OperatorError, Unknown
 from nats3_dagster.hours import LAST_NS, format_time
 from nats3_dagster.model import Archive, Chunk, Incarnation, Message, Reason, SeqRange

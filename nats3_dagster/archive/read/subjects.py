@@ -13,7 +13,7 @@ import pyarrow as pa
 from nats3_dagster.archive.read.candidates import Candidates
 from nats3_dagster.archive.read.points import message_of
 from nats3_dagster.archive.stored.ranged import open_ranged
-from nats3_dagster.catalog.subjects import ChunkPlace
+from nats3_dagster.catalog.contents.subjects import ChunkPlace
 from nats3_dagster.chunks import ChunkReader
 from nats3_dagster.errors import ObjectMissing, Unknown, blaming
 from nats3_dagster.model import Archive, Chunk, Coverage, Incarnation, Message, SeqRange

@@ -6,9 +6,9 @@ Invariant: a file is there with all of the catalog, or not at all; and it replac
 import os
 from pathlib import Path
 
-from nats3_dagster.catalog.dump import Dumped
-from nats3_dagster.catalog.dump import dump as dump_catalog
-from nats3_dagster.catalog.dump import load as load_catalog
+from nats3_dagster.catalog.recovery.dump import Dumped
+from nats3_dagster.catalog.recovery.dump import dump as dump_catalog
+from nats3_dagster.catalog.recovery.dump import load as load_catalog
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.plausible import PATH, check
 from nats3_dagster.settings import Settings

@@ -14,7 +14,7 @@ from nats3_dagster.archive.recovery.objects import StoredManifest
 from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored.kept_settings import KeptSettings
 from nats3_dagster.archive.stored.ranged import open_object
-from nats3_dagster.catalog.rebuilds import NOT_VALID
+from nats3_dagster.catalog.recovery.rebuilds import NOT_VALID
 from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import Archive, Incarnation, PlacedGap, Seal, SeqRange, Witness
 from nats3_dagster.model.hold import REBUILT

@@ -10,7 +10,7 @@ from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.lookup import lost_of_selection, of_one_state, pages_of, uncovered, with_subjects
 from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.archive.selected.removed import removed
-from nats3_dagster.catalog.chunk_sums import HourOfChunks
+from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
 from nats3_dagster.steps import Next

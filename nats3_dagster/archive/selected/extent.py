@@ -6,7 +6,7 @@ Asked of the catalog alone: where it does not know exactly, the most that can be
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from nats3_dagster.catalog.chunk_sums import HourOfChunks
+from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import Chunk, ChunkMeta, Selection, SeqRange, clipped
 from nats3_dagster.subjects import encoded

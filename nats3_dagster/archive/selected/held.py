@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from nats3_dagster.catalog.chunk_sums import HourOfChunks
+from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.hours import hour_start, hours_between
 from nats3_dagster.model import Chunk, Incarnation, SeqRange
 

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 from nats3_dagster.archive.selected.boundary_gaps import expired, times_of, uncaptured, without_chunks
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.source.restored import archived_stream
-from nats3_dagster.catalog.chunk_sums import HourOfChunks
-from nats3_dagster.catalog.subjects import Probe
+from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
+from nats3_dagster.catalog.contents.subjects import Probe
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange, clipped, listed_ranges
 from nats3_dagster.steps import Next, Step

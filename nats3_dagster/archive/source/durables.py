@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from nats3_dagster.catalog.archives import durable_taken
+from nats3_dagster.catalog.archives.archives import durable_taken
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.jetstream.take.durable import (
     Durable,

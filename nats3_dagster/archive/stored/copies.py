@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from nats3_dagster.archive.stored import erasure_records, folder, kept_settings
 from nats3_dagster.archive.stored.unchecked import require_checked
-from nats3_dagster.catalog.copies import CopyTask
+from nats3_dagster.catalog.removal.copies import CopyTask
 from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError, StoreError, Unknown
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive

@@ -4,7 +4,7 @@ import typer
 
 from nats3_dagster.archive.health.dagster_health import lines
 from nats3_dagster.cli.loading import LazyGroup
-from nats3_dagster.defs.instance import instance_state
+from nats3_dagster.defs.instance.instance import instance_state
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
 

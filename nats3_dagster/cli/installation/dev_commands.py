@@ -22,7 +22,7 @@ from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, show, show_one
 from nats3_dagster.cli.terminal.progress import bar, note, remark, step, steps
-from nats3_dagster.defs.instance import dagster_home
+from nats3_dagster.defs.instance.instance import dagster_home
 from nats3_dagster.documents.installation import Migrated, MigratedWithGrant
 from nats3_dagster.documents.stack import EmbeddedServer, ResyncedArchive, StoppedServers
 from nats3_dagster.errors import CatalogUnreachable, Nats3Error
@@ -124,7 +124,7 @@ def resync(output: Output = Format.table) -> None:
     The sensor catalog_sensor does so every 20 s; this is for when no daemon runs.
 
     DAGSTER_HOME names the instance; without it, the one of `nats3 dev`."""
-    from nats3_dagster.defs.catalog_sensor import resync as resync_dagster
+    from nats3_dagster.defs.sensors.catalog_sensor import resync as resync_dagster
 
     with bar("resync", "hours") as on_progress:
         resynced = resync_dagster(Settings.load(), on_progress)

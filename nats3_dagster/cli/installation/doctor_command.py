@@ -13,7 +13,7 @@ from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, show
 from nats3_dagster.cli.terminal.progress import step
 from nats3_dagster.cli.wording import WORDS
-from nats3_dagster.defs import instance
+from nats3_dagster.defs.instance import instance
 from nats3_dagster.documents.installation import Finding as FindingDocument
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.pipeline import engines

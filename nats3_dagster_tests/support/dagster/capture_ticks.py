@@ -4,7 +4,7 @@ from typing import Any
 
 from dagster import DagsterInstance, RunRequest, SensorResult, SkipReason, build_sensor_context
 
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 
 
 def result(instance: DagsterInstance, cursor: str | None = None) -> SensorResult | SkipReason:

@@ -5,8 +5,8 @@ from typing import Any
 
 from dagster import AssetKey, AssetRecordsFilter, DagsterInstance, SensorResult, build_sensor_context
 
-from nats3_dagster.defs.catalog_sensor import catalog_sensor
-from nats3_dagster.defs.marks import marks_of
+from nats3_dagster.defs.assets.marks import marks_of
+from nats3_dagster.defs.sensors.catalog_sensor import catalog_sensor
 
 CHUNKS, SEALED, REPLAY = (AssetKey(["events", asset]) for asset in ("chunks", "sealed", "replay"))
 

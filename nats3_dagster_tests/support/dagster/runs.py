@@ -4,7 +4,7 @@ from typing import Any
 
 from dagster import AssetKey, DagsterInstance, ExecuteInProcessResult
 
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 
 
 def run(instance: DagsterInstance, job: str, *, check: bool = True, **how: Any) -> ExecuteInProcessResult:

@@ -13,7 +13,7 @@ from dagster import (
     build_sensor_context,
 )
 
-from nats3_dagster.defs.project import load
+from nats3_dagster.defs.project.project import load
 
 
 def tick(instance: DagsterInstance, cursor: str | None = None) -> SensorResult:

@@ -13,7 +13,7 @@ from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.seal import seal_hours
-from nats3_dagster.defs.events import hour_event
+from nats3_dagster.defs.assets.events import hour_event
 from nats3_dagster.defs.keys import PROJECT
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start

@@ -1,0 +1,1 @@
+"""Outputs: exports and Iceberg tables, and what was last written to each."""

@@ -1,0 +1,1 @@
+"""Recovery: a catalog as one file and back, and rows that are made again from a bucket."""

@@ -1,0 +1,1 @@
+"""Replays: what was asked for, which chunks each takes, and who may drive it."""

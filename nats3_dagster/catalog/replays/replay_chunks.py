@@ -1,0 +1,151 @@
+"""Chunks of replays: the remaining ones, the result of each, and those that are added at the end.
+
+Invariant: only the newest attempt of a replay records results. Postgres refuses a chunk as done that does not account
+for all its messages.
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
+
+import psycopg
+from psycopg import errors
+
+from nats3_dagster.catalog.replays.replay_rows import (
+    AttemptRow,
+    DoneRow,
+    EndRow,
+    MergedRow,
+    ReplayHourRow,
+    WholeRow,
+    unknown,
+)
+from nats3_dagster.catalog.rows import ChunkRow
+from nats3_dagster.catalog.session.pool import Session
+from nats3_dagster.errors import CatalogError, Conflict
+from nats3_dagster.model import Chunk, ChunkResult, Incarnation, ReplayChunk, SeqRange
+
+
+class ReplayChunks:
+    """Record and list the chunks of replays."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def pending(self, replay_id: str) -> tuple[Chunk, ...]:
+        """The chunks that are not done, in the order of the plan; one that a compaction retired with the chunk that has
+        its messages. Raises CatalogError when one was retired since in another way."""
+        with self._session.reading() as sql:
+            rows = sql.rows(ChunkRow, "pending_chunks", replay=replay_id)
+            # Asked afterwards: what was retired before is here, if it was merged.
+            merged = {row.part_id: row.chunk().meta for row in sql.rows(MergedRow, "merged_pending", replay=replay_id)}
+        if retired := [row.key for row in rows if row.deleted_at is not None and row.id not in merged]:
+            raise CatalogError(
+                f"Replay {replay_id} still needs {len(retired)} chunks that were retired, {retired[0]} first",
+                "Create a new replay of what is left in the archive",
+            )
+        return tuple(replace(row.chunk(), merged_into=merged.get(row.id)) for row in rows)
+
+    def done(
+        self, replay_id: str, chunks: Sequence[Chunk] | None = None
+    ) -> tuple[tuple[Incarnation, SeqRange, int, int], ...]:
+        """Returns for each chunk that is done, or those of them, in the order of the plan: incarnation, sequences, and
+        of the messages in the targets the number and the last sequence."""
+        ids = None if chunks is None else [chunk.id for chunk in chunks]
+        with self._session.reading() as sql:
+            rows = sql.rows(DoneRow, "done_chunks", replay=replay_id, chunks=ids)
+        return tuple((Incarnation(r.stream, r.created_ns), r.seqs, r.messages, r.last_seq) for r in rows)
+
+    def results(self, replay_id: str) -> tuple[ReplayChunk, ...]:
+        """Returns the result of each chunk, in the order of the plan."""
+        with self._session.reading() as sql:
+            return tuple(sql.rows(ReplayChunk, "replay_chunks", replay=replay_id))
+
+    def whole_hours(self, replay_ids: Sequence[str]) -> dict[str, set[str]]:
+        """The hours that each of these replays published whole, by its id: every chunk that the archive had of them
+        when the replay was planned, and every message of each."""
+        whole: dict[str, set[str]] = {replay_id: set() for replay_id in replay_ids}
+        with self._session.reading() as sql:
+            for row in sql.rows(ReplayHourRow, "whole_hours", replays=list(replay_ids)):
+                whole[row.replay].add(row.hour)
+        return whole
+
+    def of_chunk(self, chunk_id: int) -> tuple[ReplayChunk, ...]:
+        """Returns the results of replays for this chunk, newest first."""
+        with self._session.reading() as sql:
+            return tuple(sql.rows(ReplayChunk, "published_by", chunk=chunk_id))
+
+    def record(self, replay_id: str, attempt: int, results: Sequence[ChunkResult], run_id: str | None = None) -> None:
+        """These chunks are done; those that were done before stay as they are. Raises Conflict when a later attempt
+        has begun, CatalogError when the counts of a chunk do not add up."""
+        with self._session.transaction() as sql:
+            row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or unknown(replay_id)
+            _check_newest(replay_id, attempt, row)
+            try:
+                sql.run(
+                    "record_results",
+                    replay=replay_id,
+                    attempt=attempt,
+                    run_id=run_id,
+                    results=json.dumps([asdict(r) for r in results]),
+                )
+            except errors.CheckViolation as error:
+                raise CatalogError(
+                    f"Replay {replay_id} does not account for all messages of a chunk: {error.diag.message_detail}",
+                    "Run it again: it asks the target what is there",
+                ) from error
+
+    def extend(self, replay_id: str, attempt: int, chunks: Sequence[Chunk]) -> bool:
+        """Adds chunks after those that the replay has; False, and none is added, if one is no longer live. Raises
+        Conflict when a later attempt has begun."""
+        with self._session.transaction() as sql:
+            row = sql.row(AttemptRow, "lock_replay", replay=replay_id) or unknown(replay_id)
+            _check_newest(replay_id, attempt, row)
+            added = sql.run("extend_replay", replay=replay_id, chunks=[chunk.id for chunk in chunks])
+            sql.run("count_chunks", replay=replay_id, chunks=added)
+            if added != len(chunks):
+                raise psycopg.Rollback
+            return True
+        return False
+
+    def parts_after(self, chunk: Chunk, seq: int) -> tuple[Chunk, ...]:
+        """The chunks that a compaction merged into this one, from the sequence after `seq` on, each with it. Raises
+        CatalogError if the catalog does not know them any more, or `seq` lies within one."""
+        with self._session.reading() as sql:
+            rows = sql.rows(ChunkRow, "merged_parts", chunk=chunk.id, after=seq)
+        parts = tuple(replace(row.chunk(), merged_into=replace(chunk.meta, subjects=None)) for row in rows)
+        ends = [seq, *(part.meta.covers.last for part in parts)]
+        begins = [part.meta.covers.first for part in parts]
+        if ends[-1] != chunk.meta.covers.last or begins != [end + 1 for end in ends[:-1]]:
+            raise CatalogError(
+                f"Chunk {chunk.id} has messages that were merged, and the catalog does not know in which parts",
+                "Create a new replay of what is left in the archive",
+            )
+        return parts
+
+    def merged_whole(self, chunk_ids: Collection[int]) -> dict[int, str]:
+        """The live chunks, with their hours, that have no messages but those of some of these, which a compaction
+        retired."""
+        with self._session.reading() as sql:
+            rows = sql.rows(WholeRow, "merged_whole", chunks=list(chunk_ids))
+        return {row.chunk_id: row.hour for row in rows}
+
+    def end(self, replay_id: str) -> tuple[Incarnation, int] | None:
+        """Incarnation and last sequence of the last chunk that the replay has; None if it has none."""
+        with self._session.reading() as sql:
+            row = sql.row(EndRow, "replay_end", replay=replay_id)
+        return (Incarnation(row.stream, row.created_ns), row.seqs.last) if row else None
+
+    def count_after(self, replay_id: str) -> int:
+        """Counts the archive's live chunks after the last one of the replay: within its times and sequences, of any
+        subject."""
+        with self._session.reading() as sql:
+            return sql.value(int, "chunks_after", replay=replay_id)
+
+
+def _check_newest(replay_id: str, attempt: int, row: AttemptRow) -> None:
+    if row.attempt != attempt:
+        raise Conflict(
+            f"Attempt {attempt} of replay {replay_id} was overtaken by attempt {row.attempt}",
+            "Leave the replay to the process that runs it now",
+        )

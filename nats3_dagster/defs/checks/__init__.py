@@ -1,0 +1,1 @@
+"""Checks of an archive's hours, and the sensor that asks for them."""

@@ -1,0 +1,1 @@
+"""Sensors: what asks for runs, and what makes Dagster show the catalog."""
