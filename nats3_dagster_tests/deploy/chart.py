@@ -62,7 +62,8 @@ def pod_facts(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _container(spec: Mapping[str, Any]) -> dict[str, Any]:
     sources = [next(iter(part.values())) for part in spec.get("envFrom", ()) if "prefix" not in part]
-    probe = spec.get("readinessProbe", {}).get("httpGet")
+    check = spec.get("readinessProbe", {})
+    asked = check.get("httpGet")
     return {
         "image": spec["image"],
         "pull": spec.get("imagePullPolicy"),
@@ -71,7 +72,7 @@ def _container(spec: Mapping[str, Any]) -> dict[str, Any]:
         "sources": [source["name"] for source in sources],
         "resources": spec.get("resources") or {},
         "security": spec.get("securityContext"),
-        "ready": probe and [probe["path"], probe["port"]],
+        "ready": [asked["path"], asked["port"]] if asked else check.get("exec", {}).get("command"),
         "mounts": sorted(mount["mountPath"] for mount in spec.get("volumeMounts") or ()),
     }
 

@@ -142,6 +142,13 @@ def test_the_webserver_listens_where_its_user_may(rendered: dict[str, Any]) -> N
     assert lines["NATS3_DAGSTER_URL"] == f"http://dagster-dagster-webserver:{port}"
 
 
+def test_the_check_of_the_code_server_is_cheap(rendered: dict[str, Any]) -> None:
+    """The chart's own imports Dagster: on a busy node it takes longer than it may, and the code server is out."""
+    (container,) = rendered["pods"][chart.CODE_SERVER]["containers"]
+    (port,) = rendered["services"]["nats3"]
+    assert container["ready"] == ["bash", "-c", f"</dev/tcp/127.0.0.1/{port}"]
+
+
 @pytest.mark.slow
 def test_every_pod_is_allowed_where_pod_security_is_restricted(
     rendered: dict[str, Any], run_pod: dict[str, Any], executors: dict[str, Any]
