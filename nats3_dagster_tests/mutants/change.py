@@ -46,15 +46,14 @@ class Mutant:
 
     @cached_property
     def was_and_is(self) -> tuple[str, str]:
-        """The changed lines before and after, without indentation, joined by a space."""
-        was, now = self.source.decode().splitlines(), self.mutated.decode().splitlines()
-        matcher = difflib.SequenceMatcher(None, was, now, autojunk=False)
-        first, second = list[str](), list[str]()
-        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-            if tag != "equal":
-                first += [line.strip() for line in was[i1:i2]]
-                second += [line.strip() for line in now[j1:j2]]
-        return " ".join(first), " ".join(second)
+        """The changed lines before and after, each white space as one space."""
+        begin = self.source.rfind(b"\n", 0, self.change.start) + 1
+        found = self.source.find(b"\n", self.change.end)
+        end = len(self.source) if found < 0 else found
+        was = self.source[begin:end]
+        now = self.source[begin : self.change.start] + self.change.text + self.source[self.change.end : end]
+        first, second = (" ".join(text.decode().split()) for text in (was, now))
+        return first, second
 
     @cached_property
     def key(self) -> str:

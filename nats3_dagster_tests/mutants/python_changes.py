@@ -38,6 +38,8 @@ _ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
 # A function or an argument, and its opposite.
 _WORDS = {"min": "max", "max": "min", "any": "all", "all": "any", "bisect_left": "bisect_right"}
 _WORDS |= {"bisect_right": "bisect_left", "left": "right", "right": "left", "popleft": "pop"}
+# Arguments that have a type of their own: no other one can take their place unseen.
+_ALONE = {b"workspace", b"link", b"client", b"archive", b"catalog", b"sql", b"bucket", b"planned", b"outlet", b"job"}
 # Calls that say something and change nothing.
 _SAYING = re.compile(r"^(_?log(ger)?|warnings)\.|^(fault_point|assert_never|rebuild|print)\b")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -178,7 +180,8 @@ class _Changes:
         names = node.args[:2]
         if len(names) == 2 and all(isinstance(one, ast.Name | ast.Attribute | ast.Subscript) for one in names):
             texts = [self._text(one) for one in names]
-            if texts[0] != texts[1] and self._text(called) not in {b"isinstance", b"min", b"max"}:
+            is_alone = bool({*texts} & _ALONE) or self._text(called) in {b"isinstance", b"min", b"max"}
+            if texts[0] != texts[1] and not is_alone:
                 (start, first_end), (second, end) = self._span(names[0]), self._span(names[1])
                 yield Change(start, end, texts[1] + self._source[first_end:second] + texts[0], "swapped")
 

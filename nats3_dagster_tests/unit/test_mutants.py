@@ -74,7 +74,7 @@ def test_the_changes_of_a_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         line.replace("<=", "<"),
         line.replace(" and ", " or "),
         line.replace("is not null", "is null"),
-        line.replace(" desc", " "),
+        line.replace(" desc;", " ;"),
         line.replace("order by 1", "order by 2"),
     ]
 

@@ -43,6 +43,7 @@ def planned(windows: Sequence[HourWindow], *missing: Pair) -> CapturePlan:
         ([(1, 9)], [(1, 9)]),
         ([(1, 9), (10, 12)], [(1, 12)]),
         ([(1, 9), (11, 12)], [(1, 9), (11, 12)]),
+        ([(1, 9), (11, 12), (13, 14)], [(1, 9), (11, 14)]),
         ([(1, 9), None, (10, 12), (13, 13), (15, 20)], [(1, 13), (15, 20)]),
     ],
 )
@@ -131,6 +132,28 @@ def test_a_large_hour_is_divided_and_a_small_one_beside_it_is_not() -> None:
     tiled(shares, plan.missing)
     assert [share[0].first for share in shares] == [1, large // 2 + 101]
     assert planned(windows_of((1, 50), (51, 100), (101, 2 * TASK_SEQS + 100))).tasks(9)[0][0].first == 1
+
+
+@pytest.mark.parametrize(
+    ("parts", "missing", "shares"),
+    [
+        # The first hour is small, and stays whole.
+        ([(1, 99_999), (100_000, 149_999)], [], [[(1, 99_999)], [(100_000, 149_999)]]),
+        # Of TASK_SEQS sequences an hour is divided.
+        ([(1, 100_000), (100_001, 150_000)], [], [[(1, 75_000)], [(75_001, 100_000), (100_001, 150_000)]]),
+        # A share takes what it has room for, to the last sequence.
+        (
+            [(1, 300_000)],
+            [(1, 66_666), (70_001, 203_335)],
+            [[(1, 66_666), (70_001, 70_001)], [(70_002, 136_668)], [(136_669, 203_335)]],
+        ),
+    ],
+)
+def test_where_the_ranges_are_divided(parts: list[Pair], missing: list[Pair], shares: list[list[Pair]]) -> None:
+    assert TASK_SEQS == 100_000
+    plan = planned(windows_of(*parts), *missing)
+    assert plan.tasks(9) == tuple(ranges(*share) for share in shares)
+    assert plan.hours == tuple(HOURS[: len(parts)])
 
 
 def test_holes_between_the_ranges_are_in_no_task() -> None:
