@@ -93,6 +93,10 @@ def test_the_reason_inside_a_chunk() -> None:
     assert changing.inside == "ttl"
     changing.look(state())
     assert changing.inside == "deleted"
+    # What removed messages at any time is remembered.
+    remembered = Absences(state(), PER_SUBJECT, filtered=False)
+    remembered.look(state())
+    assert remembered.inside == "superseded"
 
 
 @pytest.mark.parametrize(
@@ -177,6 +181,11 @@ def test_the_share_of_the_way_to_a_loss(
 )
 def test_the_level_of_a_loss(loss: Loss, level: str) -> None:
     assert loss.level == level
+
+
+def test_a_stream_of_one_message() -> None:
+    one = Backlog(state(20, 20, max_msgs=1), first_seq=20)
+    assert (time_to_loss(one).used, time_to_loss(one).limit) == (1.0, "max_msgs")
 
 
 def test_an_archive_that_is_late() -> None:

@@ -6,9 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from nats3_dagster.archive.captures.rewrite import table_of
+from nats3_dagster.archive.keep import cut as cutting
 from nats3_dagster.archive.keep.cut import Cut, cut
 from nats3_dagster.archive.keep.erased_search import count_in
 from nats3_dagster.chunks import open_chunk
+from nats3_dagster.errors import ChunkError
 from nats3_dagster.model import Chunk, SeqRange
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.settings import Settings
@@ -83,6 +86,53 @@ def test_each_absence_keeps_its_reason(workspace: Workspace) -> None:
         },
     }
     assert reasons == {1: "expired", 4: "expired", 6: "erased", 10: "expired"}
+
+
+def test_absent_sequences_are_erased_too(workspace: Workspace) -> None:
+    """The catalog does not know which sequences a filter left out."""
+    rest = cut_out(workspace, range(2, 10), (1, 10), (1, 1))
+    assert rest.erased == ranges((1, 1))
+    assert left(workspace, rest) == list(range(2, 10))
+
+
+def test_messages_after_an_erased_one_are_in_the_chunk_of_their_reason(workspace: Workspace) -> None:
+    """Sequences 4 and 10 had expired; 6 is erased."""
+    rest = cut_out(workspace, [1, 2, 3, 5, 6, 7, 8, 9, 11, 12], (1, 12), (6, 6))
+    assert left(workspace, rest) == [1, 2, 3, 5, 7, 8, 9, 11, 12]
+    assert [(tuple(meta.covers), meta.messages, meta.absent_reason) for meta in rest.metas] == [
+        ((1, 5), 4, "expired"),
+        ((6, 9), 3, "erased"),
+        ((10, 12), 2, "expired"),
+    ]
+
+
+def test_a_cut_that_would_lose_something_is_no_cut(workspace: Workspace) -> None:
+    """Each part of it is needed: chunks and gaps that tile the sequences, and every other message."""
+    seqs, old = [3, 4, 7, 8], SeqRange(1, 10)
+    rest = cut_out(workspace, seqs, old, (4, 4))
+    kept = table_of(
+        batch
+        for meta in rest.metas
+        for batch in open_chunk(workspace.bucket(meta.bucket).get(meta.key), meta).batches()
+    )
+    meta = replace(rest.metas[0], covers=old)
+    cutting._prove(workspace, meta, kept, rest)
+    wrong = [
+        replace(rest, metas=rest.metas[1:]),
+        replace(rest, metas=rest.metas[:-1]),
+        replace(rest, gaps=()),
+        replace(rest, gaps=(*rest.gaps, rest.gaps[0])),
+    ]
+    assert len(rest.metas) > 1
+    assert rest.gaps
+    for one in wrong:
+        with pytest.raises(ChunkError, match="would not have the others as they are"):
+            cutting._prove(workspace, meta, kept, one)
+    for covers in (SeqRange(0, 10), SeqRange(1, 11), SeqRange(1, 9)):
+        with pytest.raises(ChunkError, match="would not have the others as they are"):
+            cutting._prove(workspace, replace(meta, covers=covers), kept, rest)
+    with pytest.raises(ChunkError, match="would not have the others as they are"):
+        cutting._prove(workspace, meta, kept.slice(1), rest)
 
 
 def test_a_chunk_without_another_message_becomes_gaps(workspace: Workspace) -> None:

@@ -85,6 +85,17 @@ def test_consumers_that_lag_have_time_instead(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("time.sleep", slept.append)
     breaks = Breaks()
     breaks.wait()
+    assert slept == []
+    breaks.add(behind("S", "n1", 4, 5))
+    assert not breaks.too_many
+    now = 160.1
+    assert breaks.too_many
+    others = Breaks()
+    others.add(SourceError("lost"))
+    now = 300.0
+    assert not others.too_many
+    now = 100.0
+    breaks = Breaks()
     for _ in range(BREAKS + 3):
         breaks.add(behind("S", "n1", 4, 5))
         breaks.wait()
