@@ -77,6 +77,17 @@ def test_hours_that_interleave_wait_with_the_hole_between_them(catalog: Catalog,
     assert unsealed(catalog, logs) == ["06", "07", "10"]
 
 
+def test_all_hours_around_a_hole_wait_with_it(catalog: Catalog, logs: Archive) -> None:
+    """Chunks of six and of ten o'clock lie around those of eight, which have the hole between them."""
+    hours = [(H6, 1, 2), (H10, 3, 4), (H8, 5, 14), (H8, 16, 27), (H10, 28, 29), (H6, 30, 31)]
+    catalog.chunks.commit(logs, [of(*one) for one in hours])
+    other = catalog.archives.create(spec("other"), state())
+    catalog.chunks.commit(other, [of(H8, 1, 100, archive="other")])
+    assert unsealed(catalog, logs) == []
+    catalog.chunks.commit(logs, [], [gap((15, 15), reason="deleted")])
+    assert unsealed(catalog, logs) == ["06", "07", "08", "09", "10"]
+
+
 def test_a_hole_of_an_earlier_incarnation_counts(catalog: Catalog, logs: Archive) -> None:
     catalog.chunks.commit(logs, [of(H7, 1, 10)])
     catalog.coverage.adopt(logs, state(AGAIN, first=1, last=9))
@@ -87,6 +98,8 @@ def test_a_hole_of_an_earlier_incarnation_counts(catalog: Catalog, logs: Archive
     # The bound is of the incarnation given alone.
     assert catalog.seals.unsealed(logs, H6, H10, bound=(AGAIN, 10)) == (H6, H7, H8)
     assert catalog.seals.unsealed(logs, H6, H10, bound=(LOGS, 11)) == (H6,)
+    assert catalog.seals.unsealed(logs, H6, H10, bound=(LOGS, 10)) == (H6, H7, H8, H9, H10)
+    assert catalog.seals.unsealed(logs, H6, H10, bound=(AGAIN, 9)) == (H6, H7, H8, H9, H10)
 
 
 def test_hours_are_asked_for_from_first_to_last_up_to_a_limit(catalog: Catalog, logs: Archive) -> None:

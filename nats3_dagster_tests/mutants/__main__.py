@@ -165,7 +165,7 @@ def _order(mutant: Mutant) -> dict[str, Any]:
         return {"do": "statement", "name": mutant.name, "source": source}
     if not mutant.lines[0]:
         module = mutant.module.removesuffix(".py").replace("/", ".")
-        return {"do": "variable", "module": module, "name": mutant.name, "source": source}
+        return {"do": "variable", "module": module, "source": source}
     return {
         "do": "function",
         "file": str(ROOT / mutant.module),

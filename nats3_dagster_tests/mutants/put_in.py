@@ -4,9 +4,9 @@ the variable's value wherever a module has it.
 
 import gc
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from nats3_dagster.catalog.session import statements
@@ -16,7 +16,7 @@ Functions = Mapping[str, list[FunctionType]]
 
 
 class NotPutInError(Exception):
-    """The process has no such function or variable."""
+    """The process has no such function."""
 
 
 def functions_by_file(files: set[str]) -> Functions:
@@ -40,16 +40,24 @@ def put_in_function(functions: Functions, file: str, name: str, line: int, sourc
         one.__code__ = code
 
 
-def put_in_variable(module: str, name: str, source: bytes) -> None:
-    """Gives a variable of a module its changed value, in each module that has it. Raises NotPutInError, or what the
-    changed expression raises."""
-    fresh: dict[str, Any] = {**vars(sys.modules[module]), "__name__": module}
-    old = fresh[name]
+def put_in_variable(module: str, source: bytes) -> None:
+    """Runs a changed module beside the one that is there, and gives each variable that is another one now its new value
+    in every module that has it. Functions and classes stay. Raises what the changed expression raises."""
+    there = vars(sys.modules[module])
+    fresh: dict[str, Any] = {**there, "__name__": module}
     exec(compile(source, module, "exec"), fresh)
-    new = _with_old_names(fresh[name], vars(sys.modules[module]))
-    for other in list(sys.modules.values()):
-        if getattr(other, "__dict__", {}).get(name) is old:
-            setattr(other, name, new)
+    for name, old in list(there.items()):
+        if (
+            name.startswith("__")
+            or callable(old)
+            or isinstance(old, ModuleType)
+            or not isinstance(old, Hashable | dict)
+        ):
+            continue
+        if (new := _with_old_names(fresh[name], there)) != old:
+            for other in list(sys.modules.values()):
+                if getattr(other, "__dict__", {}).get(name) is old:
+                    setattr(other, name, new)
 
 
 def put_in_statement(name: str, text: str) -> None:

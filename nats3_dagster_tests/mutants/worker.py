@@ -145,7 +145,7 @@ class _Judge:
                         self._functions, order["file"], order["name"], order["line"], order["source"].encode()
                     )
                 case "variable":
-                    put_in.put_in_variable(order["module"], order["name"], order["source"].encode())
+                    put_in.put_in_variable(order["module"], order["source"].encode())
                 case _:
                     put_in.put_in_statement(order["name"], order["source"])
         except put_in.NotPutInError as error:

@@ -95,3 +95,13 @@ def test_erasures_add_up() -> None:
     again = ErasureRecord(UUID(int=8), 4, None, RECORD.decided_at, {5: (SeqRange(3, 3),), 6: (SeqRange(1, 1),)})
     assert all_sequences([RECORD, again]) == {5: (SeqRange(2, 9),), 1: (), 6: (SeqRange(1, 1),)}
     assert (RECORD.messages, again.messages) == (7, 2)
+
+
+def test_a_record_comes_back_as_it_was_written() -> None:
+    largest = ErasureRecord(UUID(int=7), 1, None, RECORD.decided_at, {5: (SeqRange(1, 1), SeqRange(3, 2**63 - 2))})
+    for record in (RECORD, largest):
+        data, digest = encode_record(record)
+        assert decode_record(record_key(FOLDER, record.number, digest), data) == record
+    fields = json.loads(encode_record(RECORD)[0])
+    assert [*fields] == sorted(fields)
+    assert fields["record_version"] == 1

@@ -2,8 +2,9 @@
 
 import pytest
 
-from nats3_dagster.archive.keep.retention import Promise, end_of_kept
-from nats3_dagster.catalog.removal.expiry import Unkept
+from nats3_dagster.archive.keep import retention
+from nats3_dagster.archive.keep.retention import TOLERANCE_S, Expired, Promise, end_of_kept
+from nats3_dagster.catalog.removal.expiry import ExpiredHour, Unkept
 from nats3_dagster.catalog.removal.holds import HeldRow
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster_tests.support.catalog import archive
@@ -34,6 +35,21 @@ NOON = hour_start("2026-11-21-12:00")
 )
 def test_the_first_hour_that_is_kept(keep_s: int, now_ns: int, tolerance_s: int, end: str) -> None:
     assert end_of_kept(archive(keep_s=keep_s), now_ns, tolerance_s) == end
+
+
+def test_a_check_waits_for_six_hours() -> None:
+    assert TOLERANCE_S == 21_600
+
+
+def test_hours_that_expired_are_added_up() -> None:
+    def hour(n: int) -> ExpiredHour:
+        return ExpiredHour(hour=f"2026-11-21-{n:02}:00", ids=[n, n + 1], bytes=10 * n, messages=n)
+
+    first = retention._sum(Expired("logs", held_chunks=7), [hour(1), hour(2), hour(3)])
+    assert first == Expired("logs", 3, hour(1).hour, hour(3).hour, 6, 6, 60, held_chunks=7)
+    assert retention._sum(first, []) == first
+    both = retention._sum(first, [hour(4), hour(5)])
+    assert both == Expired("logs", 5, hour(1).hour, hour(5).hour, 10, 15, 150, held_chunks=7)
 
 
 @pytest.mark.parametrize("keep_h", [1, 2, 24])
