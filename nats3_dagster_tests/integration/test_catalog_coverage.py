@@ -45,6 +45,18 @@ def test_each_sequence_is_covered_or_missing(
     assert catalog.coverage.missing(logs, LOGS, SeqRange(*within)) == ranges(*missing)
 
 
+def test_each_archive_and_incarnation_has_coverage_of_its_own(catalog: Catalog, logs: Archive) -> None:
+    other = catalog.archives.create(spec("other"), state(first=11))
+    catalog.coverage.adopt(other, state(AGAIN, last=30))
+    catalog.chunks.commit(other, [chunk(13, 14, archive="other"), chunk(1, 3, archive="other", incarnation=AGAIN)])
+    within = SeqRange(1, 15)
+    assert catalog.coverage.covered(other, LOGS, within) == ranges((13, 14))
+    assert catalog.coverage.missing(other, LOGS, within) == ranges((11, 12), (15, 15))
+    assert catalog.coverage.covered(other, AGAIN, within) == ranges((1, 3))
+    assert catalog.coverage.missing(other, AGAIN, within) == ranges((4, 15))
+    assert catalog.coverage.covered(logs, LOGS, within) == ranges((11, 15))
+
+
 def test_the_sums_of_an_incarnation(catalog: Catalog, logs: Archive) -> None:
     (one,) = catalog.coverage.all(logs)
     assert (one.start, one.frontier, one.last, one.chunks, one.messages) == (11, 20, 30, 2, 15)
@@ -122,6 +134,8 @@ def test_the_newest_witness_is_kept(catalog: Catalog, logs: Archive) -> None:
         assert catalog.coverage.witness(logs, LOGS) == newest
     catalog.coverage.adopt(logs, state(AGAIN))
     assert catalog.coverage.witness(logs, AGAIN) is None
+    catalog.coverage.keep_witness(logs, AGAIN, Witness(1, 10))
+    assert catalog.coverage.witness(logs, AGAIN) == Witness(1, 10)
 
 
 def test_several_archives_beside_their_streams(catalog: Catalog, logs: Archive) -> None:

@@ -227,3 +227,6 @@ def test_each_incarnation_is_a_part_of_its_own(catalog: Catalog, logs: Archive) 
     assert parts(catalog, logs, H7) == [((1, 10), [], []), ((1, 9), [], [])]
     assert parts(catalog, logs, H8) == [((10, 12), [], [])]
     assert [part.incarnation for part in catalog.hours.parts(logs, H7)] == [LOGS, AGAIN]
+    # Its revision is that of the last change, in whichever incarnation.
+    row, _ = catalog.seals.next(logs, H7)
+    assert (row.revision, row.chunks) == (catalog.hours.revision(logs), 2)
