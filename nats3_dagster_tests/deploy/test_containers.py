@@ -91,10 +91,11 @@ def test_the_image_has_what_its_processes_need_and_no_more(engine: Engine, image
         engine("run", "--rm", image, "python", "-c", program)
 
 
+@_thorough
 def test_the_image_has_what_clusters_start(engine: Engine, image: str) -> None:
     """A run as dagster-k8s starts it, and Spark's master, worker and executor."""
     engine("run", "--rm", image, "dagster", "api", "execute_run", "--help")
-    engine("run", "--rm", image, *image_programs.CLUSTER)
+    engine("run", "--rm", image, *image_programs.CLUSTER, timeout_s=800)
 
 
 @pytest.mark.timeout(1800)  # stand-ins of the servers are built
