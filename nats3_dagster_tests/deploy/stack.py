@@ -71,7 +71,7 @@ class Stack:
         for name in LASTING:
             self.await_health(name)
 
-    def await_health(self, name: str, timeout_s: float = 240) -> None:
+    def await_health(self, name: str, timeout_s: float = 600) -> None:
         eventually(lambda: self._is_up(name), f"{name} is healthy", timeout_s, every_s=1)
 
     def down(self, *words: str) -> None:
