@@ -15,6 +15,8 @@ from typing import Any
 from nats3_dagster_tests.mutants.change import ROOT, Mutant
 
 FOLDER = ROOT / ".nats3" / "mutants"
+# What decides how a mutant is judged: one that lived is judged again when it is another.
+_TOOL = [f"nats3_dagster_tests/mutants/{name}.py" for name in ("__main__", "put_in", "worker")]
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Record:
     @staticmethod
     def _basis(killer: str, tests: Iterable[str]) -> str:
         own = killer.split("::")[0]
-        return digest(own) if own.endswith(".py") else " ".join(digest(file) for file in tests)
+        return digest(own) if own.endswith(".py") else " ".join(digest(file) for file in [*tests, *_TOOL])
 
 
 @cache
