@@ -162,6 +162,19 @@ def test_an_hour_is_sealed_once(catalog: Catalog, logs: Archive) -> None:
     assert (row.revision, row.chunks, row.losses, row.number) == (0, 0, 0, 1)
 
 
+def test_a_seal_whose_manifest_is_being_removed_is_refused(catalog: Catalog, logs: Archive) -> None:
+    catalog.chunks.commit(logs, [of(H7, 1, 10), of(H8, 11, 20), of(H9, 21, 30)])
+    catalog.removals.claim("archive", ["manifest"])
+    with pytest.raises(Conflict, match="The object manifest is being removed"):
+        seal(catalog, logs, H7, key="manifest")
+    # Another key, and the same in another bucket, are other objects.
+    seal(catalog, logs, H8, key="another")
+    seal(catalog, logs, H9, key="manifest", bucket="elsewhere")
+    catalog.removals.finish("archive", ["manifest"])
+    seal(catalog, logs, H7, key="manifest")
+    assert catalog.seals.messages(logs) == 0
+
+
 def test_seals_are_listed_by_hours(catalog: Catalog, logs: Archive) -> None:
     catalog.chunks.commit(logs, [of(H7, 1, 10), of(H8, 11, 20), of(H9, 21, 30)])
     for hour, messages in ((H7, 10), (H8, 20), (H9, 40)):

@@ -80,6 +80,17 @@ def test_acknowledged_bytes_are_free_again_within_frames() -> None:
     assert sent_sizes(window) == [10]
 
 
+def test_acknowledged_bytes_are_free_again_within_later_frames() -> None:
+    window = Window(9, 40)
+    window.add(frames(10, 10))
+    window.add(frames(5, 10, 15, 10, first=2))
+    assert sent_sizes(window) == [20, 15]
+    window.mark_acked(3)  # 25 bytes are free again, and five were
+    assert sent_sizes(window) == [25]
+    window.mark_acked(4)
+    assert window.room == 7
+
+
 def test_the_time_and_the_subjects_of_what_is_not_acknowledged() -> None:
     window = Window(2, 1000)
     window.add(frames(1, 1))
