@@ -89,9 +89,10 @@ class Cluster:
     def executors(self, *words: str) -> list[dict[str, Any]]:
         return self.objects("pod", "-l", _EXECUTOR, *words)
 
-    def kill(self, pod: Mapping[str, Any]) -> None:
-        """As if its node had gone."""
-        self.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force", "--ignore-not-found")
+    def kill(self, *pods: Mapping[str, Any]) -> None:
+        """As if their node had gone."""
+        names = (pod["metadata"]["name"] for pod in pods)
+        self.kubectl("delete", "pod", *names, "--grace-period=0", "--force", "--ignore-not-found")
 
     def nats3(self, *words: str) -> str:
         """A command in the daemon's pod."""

@@ -4,6 +4,7 @@
 """
 
 import json
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -38,7 +39,7 @@ def folder(name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def nats(folder: Path) -> Iterator[NatsServer]:
-    with NatsServer(folder / "nats") as server:
+    with NatsServer(folder / "nats", monitor=True) as server:
         yield server
 
 
@@ -92,19 +93,29 @@ def test_a_capture_whose_executors_and_whose_pod_are_killed_archives_each_messag
         wire.create_stream("EV", "ev.>")
         wire.publish((f"ev.{n % 5}", b"", b"%d" % n) for n in range(COUNT))
         how = ("--bucket", "cluster", "--create-bucket", "--max-age", "5s")
+        before = _delivered(nats)
         cluster.nats3("store", "create", "--name", "events", "--stream", "EV", *how)
         (pod,) = eventually(cluster.runs, "a run has a pod", 180)
         _as_asked(pod, folder)
-        for executor in eventually(cluster.executors, "it has executors", 120):
+        executors = eventually(cluster.executors, "it has executors", 120)
+        for executor in executors:
             (owner,) = executor["metadata"]["ownerReferences"]
             assert owner["uid"] == pod["metadata"]["uid"]
             assert executor["spec"]["serviceAccountName"] == "nats3-executor"
-            cluster.kill(executor)
+        eventually(lambda: _delivered(nats) > before + COUNT // 10, "executors read the stream", 240)
+        cluster.kill(*executors)
+        assert _archived(cluster) < COUNT, "they were killed in the middle"
         cluster.kill(pod)
         eventually(lambda: _archived(cluster) == COUNT, "the run is retried, and all is archived", 600)
     assert "error" not in cluster.nats3("chunk", "verify", "events").lower()
     eventually(lambda: not cluster.runs(), "no run is left", 120)
     assert cluster.executors() == []
+
+
+def _delivered(nats: NatsServer) -> int:
+    """How many messages the server has sent to anybody."""
+    with urllib.request.urlopen(f"{nats.monitor_url}/varz", timeout=10) as answer:
+        return json.load(answer)["out_msgs"]
 
 
 def _as_asked(pod: dict[str, Any], folder: Path) -> None:
@@ -128,18 +139,18 @@ def test_a_replay_whose_pod_is_killed_is_retried_and_doubles_nothing(cluster: Cl
         config = {"archive": "events", "read_subject": "ev.>", "write_subject": "back.>", "rate": 20000.0}
         cluster.launch("replay", {"ops": {"replay_window": {"config": config}}})
         eventually(lambda: wire.state("BACK")["messages"] > COUNT // 10, "it publishes", 240)
-        for pod in cluster.runs():
-            cluster.kill(pod)
+        cluster.kill(*cluster.runs())
+        assert wire.state("BACK")["messages"] < COUNT, "it was killed in its middle"
         eventually(lambda: wire.state("BACK")["messages"] == COUNT, "it is retried, and all is back", 600)
         assert sorted(int(m.data) for m in wire.messages("BACK")) == list(range(COUNT))
 
 
 def test_executors_start_run_after_run(cluster: Cluster, nats: NatsServer) -> None:
     """The fourth run found the names of its executors taken."""
-    with Wire(nats.url) as wire:
-        for n in range(4):
+    for n in range(4):
+        with Wire(nats.url) as wire:  # for as long as it takes: a server gives up whom it hears nothing of for minutes
             wire.publish([("ev.a", b"", b"%d" % n)])
-            expected = COUNT + n + 1
-            eventually(lambda expected=expected: _archived(cluster) == expected, "it is archived", 240)
-            eventually(lambda: not cluster.executors("--field-selector", "status.phase=Running"), "they end", 60)
+        expected = COUNT + n + 1
+        eventually(lambda expected=expected: _archived(cluster) == expected, "it is archived", 240)
+        eventually(lambda: not cluster.executors("--field-selector", "status.phase=Running"), "they end", 60)
     assert cluster.executors() == []
