@@ -130,8 +130,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Print the seconds of each folder, and which folder is over its budget."""
-    if len(lines := seconds_by_folder(terminalreporter)) > 1:
+    """Print the seconds of each folder, and which folder is over its budget: of the suite, not of `make containers`."""
+    if "NATS3_TEST_ENGINE" not in os.environ and len(lines := seconds_by_folder(terminalreporter)) > 1:
         terminalreporter.section("seconds by folder")
         for line in lines:
             terminalreporter.line(line)
