@@ -21,14 +21,14 @@ __all__ = [
     "build_archive_definitions",
 ]
 # The modules that have them.
-_FROM = {"Archive": "library", "ArchiveIOManager": "defs.frames", "ArchiveResource": "defs.frames"}
+_FROM = {"Archive": "library", "ArchiveIOManager": "defs.assets.frames", "ArchiveResource": "defs.assets.frames"}
 
 
 def __getattr__(name: str) -> Any:
     """For other projects: imported when asked for, because Dagster takes a second, and commands do without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_FROM.get(name, 'defs.component')}"), name)
+    return getattr(import_module(f"{__name__}.{_FROM.get(name, 'defs.project.component')}"), name)
 
 
 def __dir__() -> list[str]:

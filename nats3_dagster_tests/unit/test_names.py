@@ -10,6 +10,7 @@ from dagster import AssetKey, BetaWarning, Definitions, SensorDefinition, build_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nats3_dagster
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.defs.assets.markdown import code
 from nats3_dagster.defs.assets.metadata import plan_table
@@ -131,3 +132,9 @@ def test_a_text_of_others_is_code_in_a_plan_and_in_no_path(text: str) -> None:
     assert code(text) in table
     key = object_key("p", "events", "2026-11-21-07:00", Incarnation(text, 1), SeqRange(1, 2), "0" * 64)
     assert re.fullmatch("p/archive=events/date=2026-11-21/hour=07/[0-9TZ]+-[0-9]+-[0-9]+-0{12}.parquet", key)
+
+
+@pytest.mark.parametrize("name", nats3_dagster.__all__)
+def test_a_name_for_other_projects_is_there(name: str) -> None:
+    """They are imported when they are asked for, by modules that a table names."""
+    assert getattr(nats3_dagster, name) is not None
