@@ -8,7 +8,7 @@ import pytest
 
 from nats3_dagster.archive.proof.verify import chunks_to_verify, sample_chunks, verify_chunks
 from nats3_dagster.archive.read.subjects import last_of
-from nats3_dagster.catalog.archives import Archives
+from nats3_dagster.catalog.archives.archives import Archives
 from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
