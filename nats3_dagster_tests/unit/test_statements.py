@@ -57,7 +57,7 @@ def test_a_statement_begins_with_a_sentence(name: str) -> None:
 def test_the_code_calls_the_statements_that_there_are_and_all_of_them() -> None:
     named: set[str] = set()
     called: set[str] = set()
-    for path in PACKAGE.glob("*.py"):
+    for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 named.add(node.value)
