@@ -22,6 +22,9 @@ from nats3_dagster.replay.targets import check_resumable
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
 
+# A publisher's next steps, and those of a replay in their place.
+_RESUMING = {Next.CHANGE_TARGET: Next.CHANGE_TARGET_AND_RESUME, Next.PUBLISH_AGAIN: Next.RESUME_REPLAY}
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -133,10 +136,6 @@ def cause(workspace: Workspace, replay_id: str, error: Nats3Error) -> Nats3Error
         except CatalogError as retired:
             return retired
     return error
-
-
-# A publisher's next steps, and those of a replay in their place.
-_RESUMING = {Next.CHANGE_TARGET: Next.CHANGE_TARGET_AND_RESUME, Next.PUBLISH_AGAIN: Next.RESUME_REPLAY}
 
 
 def finish(workspace: Workspace, job: ReplayJob, error: Nats3Error | None) -> None:

@@ -102,6 +102,23 @@ class Orphans:
     def all(self) -> dict[str, int]:
         """Key and size of each, also of captures that are under way. The bucket is listed once, the catalog each
         time."""
+        listed = self._list_all()
+        return {key: listed[key] for key in self._unknown(listed)}
+
+    def foreign(self) -> dict[str, int]:
+        """Key and size of each object that may be a chunk, and has not the name of one: another program put it
+        there."""
+        self._list_all()
+        return self._foreign
+
+    @staticmethod
+    def covers(key: str, incarnation: Incarnation) -> SeqRange | None:
+        """The sequences that a chunk of this incarnation covers by its key; None for other objects."""
+        name = parse_key(key)
+        return name.covers if name and name.token == incarnation.token else None
+
+    def _list_all(self) -> dict[str, int]:
+        """Key and size of all that has the name of a chunk. The bucket is listed once."""
         if self._all is None:
             spec = self._archive.spec
             listed = dict(self._workspace.bucket(spec.bucket).list(archive_prefix(spec.prefix, spec.name)))
@@ -110,20 +127,7 @@ class Orphans:
                 key: size for key, size in listed.items() if key not in self._all and may_be_chunk(key, size)
             }
             self._ranges.clear()
-        unknown = self._unknown(self._all)
-        return {key: self._all[key] for key in unknown}
-
-    def foreign(self) -> dict[str, int]:
-        """Key and size of each object that may be a chunk, and has not the name of one: another program put it
-        there."""
-        self.all()
-        return self._foreign
-
-    @staticmethod
-    def covers(key: str, incarnation: Incarnation) -> SeqRange | None:
-        """The sequences that a chunk of this incarnation covers by its key; None for other objects."""
-        name = parse_key(key)
-        return name.covers if name and name.token == incarnation.token else None
+        return self._all
 
     def _unknown(self, keys: Collection[str]) -> list[str]:
         removals = self._workspace.catalog.removals
