@@ -14,13 +14,14 @@ from nats3_dagster.catalog.contents.chunks import Chunks
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.take.claim import Claim
 from nats3_dagster.objects import Bucket
+from nats3_dagster.objects.drivers.s3_driver import S3Driver
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults.killable import SIGNALS, after, before, die
 
 STEPS = {
     "claimed": lambda: after(Claim, "take"),
-    "in the put": lambda: after(Bucket, "_create"),
+    "in the put": lambda: after(S3Driver, "put"),
     "after the put": lambda: after(Bucket, "put_new"),
     "before the commit": lambda: before(Chunks, "commit"),
     "in the commit": lambda: after(chunks, "add_chunks"),
