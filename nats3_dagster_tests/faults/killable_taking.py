@@ -14,6 +14,7 @@ from nats3_dagster.catalog.contents.chunks import Chunks
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.take.claim import Claim
 from nats3_dagster.objects import Bucket
+from nats3_dagster.objects.drivers.folder_driver import FolderDriver
 from nats3_dagster.objects.drivers.s3_driver import S3Driver
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -21,7 +22,7 @@ from nats3_dagster_tests.faults.killable import SIGNALS, after, before, die
 
 STEPS = {
     "claimed": lambda: after(Claim, "take"),
-    "in the put": lambda: after(S3Driver, "put"),
+    "in the put": lambda: [after(driver, "put") for driver in (FolderDriver, S3Driver)],
     "after the put": lambda: after(Bucket, "put_new"),
     "before the commit": lambda: before(Chunks, "commit"),
     "in the commit": lambda: after(chunks, "add_chunks"),

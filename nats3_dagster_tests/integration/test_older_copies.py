@@ -15,6 +15,7 @@ from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestPart
 from nats3_dagster.errors import ObjectMissing, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.objects import Bucket
+from nats3_dagster.objects.drivers.folder_driver import FolderDriver
 from nats3_dagster.objects.drivers.s3_driver import S3Driver
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.settings import Settings
@@ -36,12 +37,13 @@ def captured(settings: Settings, wire: Wire, bucket: str) -> None:
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts requests of buckets, and objects that are read to their last message."""
     counts: Counter[str] = Counter()
-    for kind, name in ((Bucket, "list"), (Bucket, "get"), (S3Driver, "put"), (ChunkReader, "verify")):
+    puts = ((FolderDriver, "put"), (S3Driver, "put"))
+    for kind, name in ((Bucket, "list"), (Bucket, "get"), *puts, (ChunkReader, "verify")):
         real = getattr(kind, name)
 
-        def counted(*arguments: Any, real: Any = real, name: str = name) -> Any:
+        def counted(*arguments: Any, real: Any = real, name: str = name, **more: Any) -> Any:
             counts[name] += 1
-            return real(*arguments)
+            return real(*arguments, **more)
 
         monkeypatch.setattr(kind, name, counted)
     return counts
