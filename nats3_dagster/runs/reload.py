@@ -8,7 +8,7 @@ reload reaches the webserver only; the daemon reloads all its locations every 60
 
 from dataclasses import dataclass
 
-from nats3_dagster.runs.webserver import FAILURES, brief, locations, reload
+from nats3_dagster.runs.webserver import FAILURES, TIMEOUT_S, brief, locations, reload
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,11 @@ class Reloaded:
     failure: str = ""
 
 
-def reload_locations(url: str) -> Reloaded:
-    """Makes the webserver at this address reload each code location with nats3's definitions."""
+def reload_locations(url: str, timeout_s: float = TIMEOUT_S) -> Reloaded:
+    """Makes the webserver at this address reload each code location with nats3's definitions. `timeout_s`: for each of
+    its answers."""
     try:
-        names = tuple(locations(url))
-        return Reloaded(names, tuple(f"{name}: {why}" for name in names if (why := reload(url, name))))
+        names = tuple(locations(url, timeout_s))
+        return Reloaded(names, tuple(f"{name}: {why}" for name in names if (why := reload(url, name, timeout_s))))
     except FAILURES as error:
         return Reloaded(failure=brief(error))

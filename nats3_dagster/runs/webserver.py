@@ -21,6 +21,9 @@ TIMEOUT_S = 75
 # (defs/jobs/jobs.py). In another project they have its prefix.
 _OURS = ("replay", "checks")
 
+# The error of a code location whose server does not answer, as Dagster 1.13 names it.
+_UNREACHABLE = "DagsterUserCodeUnreachableError"
+
 _LOCATIONS = """{ workspaceOrError { __typename ... on Workspace { locationEntries { name locationOrLoadError {
   __typename ... on RepositoryLocation { repositories { jobs { name } } } ... on PythonError { message stack }
 } } } } }"""
@@ -38,13 +41,14 @@ _RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLoca
 } }"""
 
 
-def locations(url: str) -> Iterator[str]:
-    """Names of the code locations with our definitions, loaded or not."""
-    for entry in ask(url, _LOCATIONS)["workspaceOrError"]["locationEntries"]:
+def locations(url: str, timeout_s: float = TIMEOUT_S) -> Iterator[str]:
+    """Names of the code locations with our definitions, loaded or not, and of those whose code server does not answer:
+    they may have them. Raises one of FAILURES."""
+    for entry in ask(url, _LOCATIONS, timeout_s=timeout_s)["workspaceOrError"]["locationEntries"]:
         location = entry["locationOrLoadError"] or {}
         jobs = [{job["name"] for job in repository["jobs"]} for repository in location.get("repositories", ())]
         failure = location.get("message", "") + "".join(location.get("stack", ()))
-        if any(map(_is_ours, jobs)) or "nats3_dagster" in failure:
+        if any(map(_is_ours, jobs)) or "nats3_dagster" in failure or _UNREACHABLE in failure:
             yield entry["name"]
 
 
@@ -54,9 +58,9 @@ def _is_ours(jobs: set[str]) -> bool:
     return any(prefix == "" or prefix.endswith("_") for prefix in replay & checks)
 
 
-def reload(url: str, name: str) -> str | None:
-    """Why it was not loaded; None when it was."""
-    answer = ask(url, _RELOAD, name=name)["reloadRepositoryLocation"]
+def reload(url: str, name: str, timeout_s: float = TIMEOUT_S) -> str | None:
+    """Reload a code location: the reason why it was not loaded; None when it was. Raises one of FAILURES."""
+    answer = ask(url, _RELOAD, timeout_s=timeout_s, name=name)["reloadRepositoryLocation"]
     if answer["__typename"] == "WorkspaceLocationEntry":
         answer = answer["locationOrLoadError"]
         if answer["__typename"] == "RepositoryLocation":

@@ -15,6 +15,9 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.lifecycle.remove import delete
+from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -231,6 +234,15 @@ def archive_that_comes_and_goes(settings: Settings, wire: Wire, bucket: str, dag
     gone = nats3.ok("store", "delete", "other", "--yes")
     assert "Dagster reloaded nats3;" in gone.err
     assert not {name for name in dagster.assets() if name.startswith("other/")}
+    # A program that asks no webserver for a reload, or whose request is lost.
+    with Workspace(settings) as workspace:
+        create(workspace, ArchiveSpec(name="late", stream="OT", bucket=bucket, max_age_s=1))
+    eventually(lambda: "late/chunks" in dagster.assets(), "Dagster loads the archive by itself")
+    eventually(lambda: archived(settings, "late") == 200, "the daemon captures it")
+    assert set(eventually(lambda: ends(dagster), "every run ends")) == {"SUCCESS"}
+    with Workspace(settings) as workspace:
+        delete(workspace, "late")
+    eventually(lambda: "late/chunks" not in dagster.assets(), "Dagster forgets the archive by itself")
 
 
 def delete_on_one(a: httpx.Client, b: httpx.Client, at: dict[str, str]) -> None:

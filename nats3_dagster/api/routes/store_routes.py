@@ -137,7 +137,7 @@ def get_store_job_holds(job_id: JobId, work: Work) -> Any:
 
 
 def _reload_dagster(settings: Settings) -> None:
-    """Makes Dagster reload the archives. The request was answered by then; without this, its sensor does so."""
+    """Makes Dagster reload the archives. The request was answered by then. What is lost here `catalog_sensor` does."""
     if not settings.dagster_url:
         return
     done = reload_locations(settings.dagster_url)

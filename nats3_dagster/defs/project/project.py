@@ -117,6 +117,11 @@ def _with_presets(defined: Defined, totals: Mapping[str, ArchiveTotals], declare
     return replace(defined, presets=tuple(every[name] for name in sorted(every)))
 
 
+def _loaded(every: Iterable[Defined]) -> dict[str, int]:
+    """Name and id of each archive that the catalog had."""
+    return {defined.spec.name: defined.id for defined in every if defined.id is not None}
+
+
 def _owners(text: str) -> tuple[str, ...]:
     """The owners that NATS3_OWNERS names. One that Dagster would refuse is left out: archives are captured without."""
     owners, fault = read_owners(text)
@@ -163,7 +168,7 @@ def definitions_of(
             raise error
     check = check_job(naming, found.archives)
     sensors: list[SensorDefinition] = [
-        catalog_sensor(naming, chosen),
+        catalog_sensor(naming, chosen, _loaded(every) if chosen is None else None),
         check_sensor(naming, found.archives, check),
         compact_sensor(naming, chosen),
         copy_sensor(naming),

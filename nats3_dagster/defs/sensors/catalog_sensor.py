@@ -20,6 +20,7 @@ from nats3_dagster.defs.jobs.failures import CannotTick, tick_failures
 from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.sensors.cursor import ArchiveCursor, read, write
 from nats3_dagster.defs.sensors.reconcile import reconcile
+from nats3_dagster.defs.sensors.reload_changed import reload_changed
 from nats3_dagster.defs.sensors.tick import Reconciled
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
@@ -49,24 +50,29 @@ class Resynced:
     wiped: tuple[str, ...]
 
 
-def catalog_sensor(naming: Naming = PROJECT, chosen: Collection[str] | None = None) -> SensorDefinition:
-    """`catalog_sensor`: one for all archives, or the `chosen` ones; on unless switched off in the UI."""
+def catalog_sensor(
+    naming: Naming = PROJECT, chosen: Collection[str] | None = None, loaded: Mapping[str, int] | None = None
+) -> SensorDefinition:
+    """`catalog_sensor`: one for all archives, or the `chosen` ones; on unless switched off in the UI. `loaded`: the
+    archives that have definitions, each with its id, where they are all of the catalog: when the catalog has others,
+    the sensor has them loaded."""
 
     @sensor(
         name=naming.name("catalog_sensor"),
         minimum_interval_seconds=INTERVAL_S,
         default_status=DefaultSensorStatus.RUNNING,
-        description="Keeps Dagster equal to the catalog after changes by a run, a command or "
-        "another program. It starts no runs.",
+        description="Keeps Dagster equal to the catalog after changes by a run, a command or another program, and has "
+        "archives loaded that were created or deleted meanwhile. It starts no runs.",
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
-        with tick_failures(naming), Workspace(Settings.load()) as workspace:
+        with tick_failures(naming), Workspace(settings := Settings.load()) as workspace:
+            reloading = reload_changed(settings, workspace, loaded) if loaded is not None else ""
             found = reconcile(context.instance, workspace, read(context.cursor), naming, chosen)
             # A run syncs the table of its archive by itself; this is for what it left undone, and for what no run did.
             not_synced = follow(workspace, chosen, patience_s=TABLES_S, pause_s=PAUSE_S, observe_s=AGE_S)
         if found.problems and not found.events:
             raise CannotTick(found.problems[0], naming)
-        summary = _summary(found, naming, not_synced)
+        summary = "; ".join(filter(None, (reloading, _summary(found, naming, not_synced))))
         return SensorResult(asset_events=found.events, cursor=write(found.heard), skip_reason=summary)
 
     return evaluate
