@@ -155,7 +155,8 @@ def _is_late(oldest: datetime) -> bool:
 
 def _folder_problem(workspace: Workspace, archive: Archive) -> Finding | None:
     try:
-        if folder.inspect(workspace, archive) and (erasures := erasure_records.unknown(workspace, archive)):
+        own = folder.inspect(workspace, archive)
+        if own and (erasures := erasure_records.unknown(workspace, own)):
             return Finding(
                 "fail",
                 AREA,

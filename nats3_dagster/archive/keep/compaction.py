@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from nats3_dagster.archive.keep.merge import Merged, damaged
 from nats3_dagster.archive.keep.merge_task import HourMerged, MergeTask, Perform, merge_hour
 from nats3_dagster.archive.keep.runs import Run, runs_of
-from nats3_dagster.archive.proof.seal import failed_hours, seal_hours
+from nats3_dagster.archive.proof.failed_hours import FailedHours
+from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, ObjectMissing, OperatorError, from_json
@@ -117,7 +118,7 @@ def compact_hours(
     Raises OperatorError as `plan`; ChunkError if an object is not as it was written; Conflict if an hour changes
     meanwhile; StoreError; what ended a task; and at once when the catalog does not answer, or the archive does not own
     its folder."""
-    failed: list[tuple[str, Nats3Error]] = []
+    failures = FailedHours(archive.name, "compacted")
     hours = tuple(hours)
     if hours:
         folder.require(workspace, archive)
@@ -126,12 +127,11 @@ def compact_hours(
         # What is read before an erasure must not be written after it.
         with workspace.catalog.locks.rewriting(archive, PATIENCE_S):
             some = hours[at : at + at_once]
-            done = list(_compact(workspace, archive, some, run_id, perform or _here(workspace), failed))
+            done = list(_compact(workspace, archive, some, run_id, perform or _here(workspace), failures))
         yield from done
-    if len(failed) == 1 and isinstance(failed[0][1], OperatorError):
-        raise failed[0][1]  # it names the hour
-    if failed:
-        raise failed_hours(archive, failed, "compacted")
+    if len(failures.errors) == 1 and isinstance(error := failures.errors[0][1], OperatorError):
+        raise error  # it names the hour
+    failures.raise_first()
 
 
 def _here(workspace: Workspace) -> Perform:
@@ -144,12 +144,12 @@ def _compact(
     hours: Sequence[str],
     run_id: str | None,
     perform: Perform,
-    failed: list[tuple[str, Nats3Error]],
+    failures: FailedHours,
 ) -> Iterator[Compacted]:
-    """Compact these hours; those that fail are added to `failed`."""
+    """Compact these hours; those that fail are added to `failures`."""
     begun, plans = workspace.catalog.now(), dict[str, HourPlan]()
     for hour in hours:
-        with _noted(hour, failed):
+        with _noted(hour, failures):
             plans[hour] = plan(workspace, archive, hour)
     fault_point("compact.planned")
     store = workspace.settings.store
@@ -161,21 +161,21 @@ def _compact(
         outcome = done.get(hour)
         if planned.runs and outcome is None:
             assert ended
-            failed.append((hour, ended))
+            failures.add(hour, ended)
             continue
-        with _noted(hour, failed):
+        with _noted(hour, failures):
             yield _taken(workspace, archive, planned, outcome, begun, run_id)
 
 
 @contextmanager
-def _noted(hour: str, failed: list[tuple[str, Nats3Error]]) -> Generator[None]:
-    """Adds a failure of the hour to `failed`. One of the catalog is no hour's, and is raised."""
+def _noted(hour: str, failures: FailedHours) -> Generator[None]:
+    """Adds a failure of the hour to `failures`. One of the catalog is no hour's, and is raised."""
     try:
         yield
     except Nats3Error as error:
         if isinstance(error, CatalogError) and not isinstance(error, Conflict):
             raise
-        failed.append((hour, error))
+        failures.add(hour, error)
 
 
 def _taken(

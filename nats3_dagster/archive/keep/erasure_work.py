@@ -14,6 +14,7 @@ from nats3_dagster.archive.keep.cut import Cut, cut, found_cut
 from nats3_dagster.archive.keep.erased_search import remove, search, step_of
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.stored import erasure_records, folder
+from nats3_dagster.archive.stored.archive_folder import folder_of
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.archive.stored.unchecked import is_unchecked
 from nats3_dagster.errors import (
@@ -27,7 +28,6 @@ from nats3_dagster.errors import (
 )
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk
-from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.erasure import Trace
 from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.steps import Next, Step
@@ -92,7 +92,7 @@ def _write_down(workspace: Workspace, archive: Archive) -> tuple[list[str], Nats
     problem: Nats3Error | None = None
     # One bucket may have a record that the others do not.
     while known != (known := len(erasures.all(archive))):
-        erasure_records.agree(workspace, archive)
+        erasure_records.agree(workspace, folder_of(workspace, archive))
         reached = [archive.spec.bucket]
         for bucket in erasure_records.places(workspace, archive)[1:]:
             try:
@@ -107,9 +107,9 @@ def _write_down(workspace: Workspace, archive: Archive) -> tuple[list[str], Nats
 def agree(workspace: Workspace, archive: Archive, bucket: str) -> None:
     """Let a bucket and the catalog have the same records. Raises StoreError where the folder there is another
     catalog's: neither tells the other what to erase."""
-    spec = archive.spec
-    folder.check_removable(workspace, bucket, [f"{archive_prefix(spec.prefix, spec.name)}/"])
-    erasure_records.agree(workspace, archive, bucket)
+    there = folder_of(workspace, archive, bucket)
+    folder.check_removable(workspace, bucket, [f"{there.path}/"])
+    erasure_records.agree(workspace, there)
 
 
 def unchecked_error(archive: Archive) -> Conflict:

@@ -12,6 +12,7 @@ from nats3_dagster.archive.source.durables import check_durable
 from nats3_dagster.archive.source.observe import checked_state
 from nats3_dagster.archive.source.requirements import check_source
 from nats3_dagster.archive.stored import kept_settings
+from nats3_dagster.archive.stored.archive_folder import folder_of
 from nats3_dagster.archive.stored.buckets import missing_buckets
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.streams import same_stream
@@ -85,7 +86,7 @@ def make(
     )
     if values.keys() & _KEPT:
         # A catalog that is made again from the bucket must not let go what is kept now.
-        kept_settings.keep(workspace, changed)
+        kept_settings.keep(workspace, folder_of(workspace, changed))
     return changed
 
 

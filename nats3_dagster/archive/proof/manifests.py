@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from nats3_dagster.archive.stored.archive_folder import ArchiveFolder
 from nats3_dagster.chunks.manifest import (
     NEWER,
     Manifest,
@@ -33,10 +34,10 @@ class StrayManifest:
     is_highest: bool
 
 
-def highest_manifests(workspace: Workspace, archive: Archive, hour: str, *, at_least: int) -> list[str]:
+def highest_manifests(folder: ArchiveFolder, hour: str, *, at_least: int) -> list[str]:
     """The keys of the hour's manifests with the highest number in the bucket; empty where that is below `at_least`."""
-    spec = archive.spec
-    keys = [key for key, _ in workspace.bucket(spec.bucket).list(hour_folder(spec.prefix, spec.name, hour))]
+    spec = folder.archive.spec
+    keys = [key for key, _ in folder.bucket.list(hour_folder(spec.prefix, spec.name, hour))]
     numbers = {key: number for key in keys if (number := manifest_number(key)) >= at_least}
     highest = max(numbers.values(), default=0)
     return [key for key, number in numbers.items() if number == highest]

@@ -10,12 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster import objects
+from nats3_dagster.archive.proof.failed_hours import FailedHours
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.observe import checked_state
 from nats3_dagster.archive.source.windows import end_of
 from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored import copies, folder
+from nats3_dagster.archive.stored.archive_folder import ArchiveFolder
 from nats3_dagster.chunks.manifest import manifest_number
 from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, OperatorError, StoreError
 from nats3_dagster.fault_points import fault_point
@@ -114,21 +116,21 @@ def seal_hours(
 
     Raises ChunkError when an hour does not add up, Conflict when it changes meanwhile, StoreError for an object; and at
     once when the store or the catalog does not answer, or the archive does not own its folder."""
-    failed: list[tuple[str, Nats3Error]] = []
+    failures = FailedHours(archive.name, "sealed")
     hours = tuple(hours)
-    if hours:
-        folder.require(workspace, archive)
+    if not hours:
+        return
+    own_folder = folder.require(workspace, archive)
     for hour in hours:
         try:
-            seal = _seal(workspace, archive, hour, run_id)
+            seal = _seal(workspace, own_folder, hour, run_id)
         except (StoreError, Conflict) as error:
             if not objects.bucket_exists(workspace.settings.store, archive.spec.bucket):
                 raise
-            failed.append((hour, error))
+            failures.add(hour, error)
         else:
             yield seal
-    if failed:
-        raise failed_hours(archive, failed, "sealed")
+    failures.raise_first()
 
 
 def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: str | None = None) -> Iterator[Seal]:
@@ -185,8 +187,8 @@ def _last_sequence(workspace: Workspace, archive: Archive, state: StreamState, h
     return state.incarnation, end_of(workspace, archive, state, hour)
 
 
-def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None) -> Seal:
-    catalog, bucket = workspace.catalog, archive.spec.bucket
+def _seal(workspace: Workspace, own_folder: ArchiveFolder, hour: str, run_id: str | None) -> Seal:
+    catalog, archive = workspace.catalog, own_folder.archive
     begun = catalog.now()
     row, parts = catalog.seals.next(archive, hour)
     # After the hour was read: a chunk that comes later changes it, and the catalog refuses this seal.
@@ -201,7 +203,7 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
         raise Conflict(
             f"Hour {hour} of archive {archive.name} changed meanwhile", "It is sealed as it is then"
         ) from None
-    if highest := highest_manifests(workspace, archive, hour, at_least=row.number):
+    if highest := highest_manifests(own_folder, hour, at_least=row.number):
         # The catalog does not know it: sealing was killed, or the catalog is an older one. One with the same bytes is
         # this seal's; above any other it gets the next number, because the highest one is valid.
         manifest = replace(manifest, number=manifest_number(highest[0]))
@@ -211,7 +213,7 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
             data, key = manifest.encode()
     sha256 = hashlib.sha256(data).hexdigest()
     fault_point("seal.planned")
-    workspace.bucket(bucket).put_new(key, data, sha256)
+    own_folder.bucket.put_new(key, data, sha256)
     fault_point("seal.object_put")
     for copy_bucket in archive.spec.copies:
         workspace.bucket(copy_bucket).put_new(key, data, sha256)
@@ -225,7 +227,7 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
         gaps=manifest.gap_size,
         # The catalog refuses the seal if the hour has changed since `row`.
         content=contents(workspace, archive, [hour])[hour],
-        bucket=bucket,
+        bucket=own_folder.bucket.name,
         key=key,
         sha256=sha256,
         stored_bytes=len(data),
@@ -235,14 +237,3 @@ def _seal(workspace: Workspace, archive: Archive, hour: str, run_id: str | None)
     fault_point("seal.added")
     catalog.copies.put(archive, key)
     return seal
-
-
-def failed_hours(archive: Archive, failed: Sequence[tuple[str, Nats3Error]], done: str) -> Nats3Error:
-    """The first error, with each hour that failed; `done`: what was to be done with them, as `sealed`."""
-    hour, first = failed[0]
-    if len(failed) == 1:
-        what = f"Hour {hour} of archive {archive.name} was not {done}: {first.what}"
-    else:
-        hours = ", ".join(hour for hour, _ in failed[:5]) + (" and more" if len(failed) > 5 else "")
-        what = f"{len(failed)} hours of archive {archive.name} were not {done}: {hours}. The first: {first.what}"
-    return type(first)(what, first.hint)

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import accumulate
 
 from nats3_dagster.archive.stored import erasure_records, folder, kept_settings
+from nats3_dagster.archive.stored.archive_folder import folder_of
 from nats3_dagster.archive.stored.unchecked import require_checked
 from nats3_dagster.catalog.removal.copies import CopyTask
 from nats3_dagster.errors import ChunkError, Nats3Error, OperatorError, StoreError, Unknown
@@ -109,8 +110,8 @@ def _copy(
     copies = workspace.catalog.copies
     objects = size = removed = 0
     with workspace.catalog.locks.copying(bucket_name, PATIENCE_S), ThreadPoolExecutor(AT_ONCE, "nats3-copy") as pool:
-        folder.claim(workspace, archive, bucket_name=bucket_name)
-        erasure_records.agree(workspace, archive, bucket_name)
+        there = folder.claim(workspace, archive, bucket_name=bucket_name)
+        erasure_records.agree(workspace, there)
         fault_point("copy.claimed")
         while (limit_bytes is None or size < limit_bytes) and (
             tasks := _up_to(copies.tasks(archive, bucket_name, PAGE, hour), limit_bytes)
@@ -124,7 +125,7 @@ def _copy(
                 raise
             for task in tasks:
                 if task.removes:
-                    workspace.bucket(bucket_name).delete(task.key)
+                    there.bucket.delete(task.key)
             fault_point("copy.put")
             copies.done(tasks)
             fault_point("copy.done")
@@ -165,7 +166,7 @@ def forget(workspace: Workspace, archive: Archive, bucket_name: str) -> None:
     if not erasures.forget_former_copy(archive, bucket_name):
         names = ", ".join(erasures.former_copies(archive)) or "none"
         raise Unknown(f"Archive {archive.name} has no former copy in the bucket {bucket_name!r}", f"It has {names}")
-    kept_settings.keep(workspace, archive)
+    kept_settings.keep(workspace, folder_of(workspace, archive))
 
 
 def require_copies(archive: Archive) -> None:

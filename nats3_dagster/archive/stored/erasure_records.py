@@ -7,24 +7,22 @@ back what was erased.
 
 import logging
 
+from nats3_dagster.archive.stored.archive_folder import ArchiveFolder
 from nats3_dagster.archive.stored.erasure_record import decode_record, encode_record, found_records, record_key
 from nats3_dagster.errors import StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive
-from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 
-def agree(workspace: Workspace, archive: Archive, bucket_name: str | None = None) -> None:
-    """Let the catalog and a bucket have the same records: each learns what the other has. `bucket_name`: of a copy or
-    a former one. One listing where they agree. Raises StoreError; ChunkError for a record that is not as it was
-    written."""
-    bucket = workspace.bucket(bucket_name or archive.spec.bucket)
-    folder, erasures = archive_prefix(archive.spec.prefix, archive.name), workspace.catalog.erasures
+def agree(workspace: Workspace, folder: ArchiveFolder) -> None:
+    """Let the catalog and a folder have the same records: each learns what the other has. One listing where they agree.
+    Raises StoreError; ChunkError for a record that is not as it was written."""
+    archive, bucket, erasures = folder.archive, folder.bucket, workspace.catalog.erasures
     known = {row.digest: row for row in erasures.all(archive)}
-    there = found_records(bucket, folder)
+    there = found_records(bucket, folder.path)
     for digest, key in sorted(there.items(), key=lambda item: item[1]):
         if digest not in known:
             record = decode_record(key, bytes(bucket.get(key)))
@@ -44,16 +42,15 @@ def agree(workspace: Workspace, archive: Archive, bucket_name: str | None = None
                     f"The record of erasure {row.number} of archive {archive.name} cannot be written as it was",
                     "The catalog was changed by another hand: bring the record back from a copy of the bucket",
                 )
-            bucket.put_new(record_key(folder, row.number, digest), data, digest)
+            bucket.put_new(record_key(folder.path, row.number, digest), data, digest)
             fault_point("erase.recorded")
 
 
-def unknown(workspace: Workspace, archive: Archive) -> int:
-    """How many records are in the archive's bucket that the catalog does not have: it is older. Writes nothing. Raises
+def unknown(workspace: Workspace, folder: ArchiveFolder) -> int:
+    """Returns the number of records in the folder that the catalog does not have: it is older. Writes nothing. Raises
     StoreError."""
-    known = {row.digest for row in workspace.catalog.erasures.all(archive)}
-    there = found_records(workspace.bucket(archive.spec.bucket), archive_prefix(archive.spec.prefix, archive.name))
-    return len(there.keys() - known)
+    known = {row.digest for row in workspace.catalog.erasures.all(folder.archive)}
+    return len(found_records(folder.bucket, folder.path).keys() - known)
 
 
 def places(workspace: Workspace, archive: Archive) -> tuple[str, ...]:

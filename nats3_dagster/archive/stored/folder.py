@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from nats3_dagster.archive.stored import erasure_records, kept_settings
+from nats3_dagster.archive.stored.archive_folder import ArchiveFolder, folder_of
 from nats3_dagster.errors import Conflict, ForeignFolder, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.model.archive_spec import archive_folder, archive_prefix
@@ -60,24 +61,30 @@ def check_free(workspace: Workspace, spec: ArchiveSpec) -> None:
         raise _foreign(spec, owner, spec.bucket)
 
 
-def claim(workspace: Workspace, archive: Archive, *, take_over: bool = False, bucket_name: str | None = None) -> None:
+def claim(
+    workspace: Workspace, archive: Archive, *, take_over: bool = False, bucket_name: str | None = None
+) -> ArchiveFolder:
     """Make the archive the owner of its folder, which then has its settings and those of no earlier owner.
     `bucket_name`: of a copy. Raises Conflict if another catalog's archive is the owner, unless it is to be taken over;
     StoreError."""
-    spec, bucket = archive.spec, workspace.bucket(bucket_name or archive.spec.bucket)
-    path = archive_prefix(spec.prefix, spec.name)
-    owner_object = _object(bucket, path)
-    own = Owner(archive.job_id, archive.name, spec.stream)
+    folder = folder_of(workspace, archive, bucket_name)
+    _claim(workspace, folder, take_over=take_over)
+    return folder
+
+
+def _claim(workspace: Workspace, folder: ArchiveFolder, *, take_over: bool = False) -> None:
+    owner_object = _object(folder.bucket, folder.path)
+    own = _own(folder.archive)
     former = owner = owner_object.create(own)
     if owner.id != own.id and (take_over or workspace.catalog.archives.of_job(owner.id)):
         # First: the folder never has an owner without settings.
-        kept_settings.keep(workspace, archive, bucket.name)
+        kept_settings.keep(workspace, folder)
         owner = owner_object.replace(own)
     if owner.id != own.id:
-        raise _foreign(spec, owner, bucket.name)
-    kept_settings.keep(workspace, archive, bucket.name)
+        raise _foreign(folder.archive.spec, owner, folder.bucket.name)
+    kept_settings.keep(workspace, folder)
     if former.id != own.id:
-        bucket.delete(kept_settings.settings_key(path, former.id))
+        folder.bucket.delete(kept_settings.settings_key(folder.path, former.id))
 
 
 def claimable(workspace: Workspace, archive: Archive) -> list[str]:
@@ -90,40 +97,46 @@ def claimable(workspace: Workspace, archive: Archive) -> list[str]:
 def check_create_only(workspace: Workspace, archive: Archive) -> None:
     """Raises StoreError for a cloud that creates an object where there is one: what stands for Google's or Azure's may
     not know the condition. The archive owns its folder. Of S3 `nats3 doctor` says it."""
-    spec = archive.spec
-    place, bucket = workspace.settings.store.of(spec.bucket), workspace.bucket(spec.bucket)
-    own = Owner(archive.job_id, archive.name, spec.stream).encode()
-    if place.cloud is not None and bucket.create(owner_key(archive_prefix(spec.prefix, spec.name)), own):
+    place, folder = workspace.settings.store.of(archive.spec.bucket), folder_of(workspace, archive)
+    if place.cloud is not None and folder.bucket.create(owner_key(folder.path), _own(archive).encode()):
         raise StoreError(
-            f"{place.place} created an object of the bucket {spec.bucket!r} a second time: create-only is no condition "
-            "there",
+            f"{place.place} created an object of the bucket {folder.bucket.name!r} a second time: create-only is no "
+            "condition there",
             "Use a store that knows the condition: an archive depends on it",
         )
 
 
-def require(workspace: Workspace, archive: Archive) -> None:
-    """Raises StoreError, and nothing was written, unless the archive owns its folder. One that has no chunk yet claims
-    it: its creation may have ended before. Its settings are kept there as they are now, and the catalog learns what was
-    erased from the folder."""
-    if inspect(workspace, archive):
-        kept_settings.keep(workspace, archive)
+def require(workspace: Workspace, archive: Archive) -> ArchiveFolder:
+    """Returns the archive's folder, which it owns. One that has no chunk yet claims it: its creation may have ended
+    before. Its settings are kept there as they are now, and the catalog learns what was erased from the folder. Raises
+    StoreError, and nothing was written, if the archive does not own it."""
+    folder = folder_of(workspace, archive)
+    if _is_owned(workspace, folder):
+        kept_settings.keep(workspace, folder)
     else:
-        claim(workspace, archive)
-    erasure_records.agree(workspace, archive)
+        _claim(workspace, folder)
+    erasure_records.agree(workspace, folder)
+    return folder
 
 
 def learn(workspace: Workspace, archive: Archive) -> None:
     """Let the catalog know what was erased from the folder, if the archive owns it. Raises as `inspect`; ChunkError for
     a record that is not as it was written."""
-    if inspect(workspace, archive):
-        erasure_records.agree(workspace, archive)
+    if folder := inspect(workspace, archive):
+        erasure_records.agree(workspace, folder)
 
 
-def inspect(workspace: Workspace, archive: Archive) -> bool:
-    """True if the archive owns its folder; False if no live archive does, and it has no chunk yet. Raises StoreError
-    where another archive does, or where the archive has chunks and no archive owns the folder. Writes nothing."""
-    spec = archive.spec
-    owner = owner_of(workspace.bucket(spec.bucket), archive_prefix(spec.prefix, spec.name))
+def inspect(workspace: Workspace, archive: Archive) -> ArchiveFolder | None:
+    """Returns the archive's folder, which it owns; None if no live archive does, and it has no chunk yet. Raises
+    StoreError where another archive does, or where the archive has chunks and no archive owns the folder. Writes
+    nothing."""
+    folder = folder_of(workspace, archive)
+    return folder if _is_owned(workspace, folder) else None
+
+
+def _is_owned(workspace: Workspace, folder: ArchiveFolder) -> bool:
+    archive, spec = folder.archive, folder.archive.spec
+    owner = owner_of(folder.bucket, folder.path)
     if owner and owner.id == archive.job_id:
         return True
     if (owner is None or _is_deleted(workspace, owner)) and not workspace.catalog.chunks.select(
@@ -222,6 +235,10 @@ def _object(bucket: Bucket, folder: str) -> OwnerObject[Owner]:
             ) from error
 
     return OwnerObject(bucket, key, decode)
+
+
+def _own(archive: Archive) -> Owner:
+    return Owner(archive.job_id, archive.name, archive.spec.stream)
 
 
 def _foreign(spec: ArchiveSpec, owner: Owner, bucket_name: str) -> Conflict:

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from nats3_dagster.archive.stored.archive_folder import ArchiveFolder
 from nats3_dagster.errors import ChunkError, ObjectMissing, OperatorError, StoreError
 from nats3_dagster.model import Archive, ArchiveSpec, FormerFilter, ReplayPreset
-from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
@@ -100,14 +100,12 @@ def is_settings(key: str) -> bool:
     return "/_settings-" in key and key.endswith(".json")
 
 
-def keep(workspace: Workspace, archive: Archive, bucket_name: str | None = None) -> None:
-    """Write the archive's settings beside its chunks, unless they are there. `bucket_name`: of a copy. Raises
-    StoreError."""
-    found = workspace.catalog.archives.of_job(archive.job_id)
+def keep(workspace: Workspace, folder: ArchiveFolder) -> None:
+    """Write the archive's settings beside its chunks, unless they are there. Raises StoreError."""
+    found = workspace.catalog.archives.of_job(folder.archive.job_id)
     if found is None or not found[1]:
         return
-    data = _settings(workspace, found[0]).encode()
-    put(workspace.bucket(bucket_name or archive.spec.bucket), _folder(archive.spec), archive.job_id, data)
+    put(folder.bucket, folder.path, folder.archive.job_id, _settings(workspace, found[0]).encode())
 
 
 def put(bucket: Bucket, folder: str, archive_id: UUID, data: bytes) -> None:
@@ -173,7 +171,3 @@ def _settings(workspace: Workspace, archive: Archive) -> KeptSettings:
         ),
         tuple(workspace.catalog.erasures.former_copies(archive)),
     )
-
-
-def _folder(spec: ArchiveSpec) -> str:
-    return archive_prefix(spec.prefix, spec.name)
