@@ -25,7 +25,7 @@ _FROM = {"Archive": "library", "ArchiveIOManager": "defs.assets.frames", "Archiv
 
 
 def __getattr__(name: str) -> Any:
-    """For other projects: imported when asked for, because Dagster takes a second, and commands do without."""
+    """Imports a name for other projects when they ask for it: Dagster takes a second, and commands do without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_FROM.get(name, 'defs.project.component')}"), name)

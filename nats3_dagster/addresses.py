@@ -29,8 +29,8 @@ _HOST = re.compile(r"[^\s@:/?#\[\]%,;&=\\'\"]+")
 
 
 def http_fault(text: str) -> str | None:
-    """Why the text is no address of an HTTP server, and what to write. None if it is one. Such an address has no login:
-    it would go out in clear, and stand in links."""
+    """Returns the reason why the text is no address of an HTTP server, and what to write; None if it is one. Such an
+    address has no login: it would go out in clear, and stand in links."""
     parts = _split(text)
     if "@" in text:
         return f"not an address: an @ is in it, and it takes no user and no password. {_HTTP}"
@@ -40,7 +40,7 @@ def http_fault(text: str) -> str | None:
 
 
 def nats_fault(text: str) -> str | None:
-    """Why the text is no list of URLs of NATS servers, and what to write. None if it is one."""
+    """Returns the reason why the text is no list of URLs of NATS servers, and what to write; None if it is one."""
     if subject_fault(text):
         return f"not the URL of a NATS server. {_NATS}"
     logins: list[bool] = []
@@ -64,8 +64,8 @@ def nats_fault(text: str) -> str | None:
 
 
 def postgres_fault(text: str) -> str | None:
-    """Why the text is no URL of a Postgres, and what to write. None if it is one. libpq parses connection
-    strings of keywords: see `postgres_parts_fault`."""
+    """Returns the reason why the text is no URL of a Postgres, and what to write; None if it is one. libpq parses
+    connection strings of keywords: see `postgres_parts_fault`."""
     scheme = re.match(r"postgres(?:ql)?://", text)
     if not scheme:
         return f"not the URL of a Postgres. {_POSTGRES}"
@@ -83,7 +83,8 @@ def postgres_fault(text: str) -> str | None:
 
 
 def postgres_parts_fault(host: str, database: str) -> str | None:
-    """Why these cannot be a host and a database of a connection string of keywords. None if they can."""
+    """Returns the reason why these cannot be a host and a database of a connection string of keywords; None if they
+    can."""
     hosts = host.split(",") if host else []
     if not all(name.startswith("/") or _is_address(name) or _HOST.fullmatch(name) for name in hosts):
         return f"not the address of a Postgres: its host is none. {_POSTGRES}"
@@ -93,7 +94,7 @@ def postgres_parts_fault(host: str, database: str) -> str | None:
 
 
 def connect_fault(text: str) -> str | None:
-    """Why the text is no address of a Spark Connect server, and what to write. None if it is one."""
+    """Returns the reason why the text is no address of a Spark Connect server, and what to write; None if it is one."""
     parts = _split(text)
     if parts is None or parts.scheme != "sc" or "@" in parts.netloc or _place_fault(parts, parts.netloc):
         return f"not the address of a Spark Connect server. {_CONNECT}"
@@ -103,14 +104,14 @@ def connect_fault(text: str) -> str | None:
 
 
 def master_fault(text: str) -> str | None:
-    """Why the text is no master of Spark, and what to write. None if it can be one."""
+    """Returns the reason why the text is no master of Spark, and what to write; None if it can be one."""
     if "@" in text or subject_fault(text) or re.search(r"\s", text):
         return f"not a master of Spark. {_MASTER}"
     return None
 
 
 def store_fault(text: str) -> str | None:
-    """Why the text is no address of a store, and what to write. None if it is one."""
+    """Returns the reason why the text is no address of a store, and what to write; None if it is one."""
     try:
         parts = urlsplit(text)
     except ValueError:

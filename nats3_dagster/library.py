@@ -75,12 +75,12 @@ class Read:
         return frame(self._cursor, columns, max_bytes)
 
     def to_polars(self, columns: Iterable[str] | None = None, *, max_bytes: int = MAX_BYTES) -> "pl.DataFrame":
-        """As `to_arrow`, as a data frame of Polars. Raises EngineError if Polars is not installed."""
+        """Returns the data of `to_arrow` as a data frame of Polars. Raises EngineError if Polars is not installed."""
         polars = _package("polars")
         return polars.from_arrow(self.to_arrow(columns, max_bytes=max_bytes))
 
     def to_pandas(self, columns: Iterable[str] | None = None, *, max_bytes: int = MAX_BYTES) -> "pd.DataFrame":
-        """As `to_arrow`, as a data frame of pandas. Raises EngineError if pandas is not installed."""
+        """Returns the data of `to_arrow` as a data frame of pandas. Raises EngineError if pandas is not installed."""
         _package("pandas")
         return self.to_arrow(columns, max_bytes=max_bytes).to_pandas()
 
@@ -97,7 +97,7 @@ class Read:
         return self._cursor.removed()
 
     def token(self) -> str:
-        """How far it came, as text: `Archive.resume` goes on after it. It holds no secret."""
+        """Returns the position as text: `Archive.resume` goes on after it. It holds no secret."""
         return self._cursor.token()
 
 
@@ -111,8 +111,8 @@ class Archive:
 
     @classmethod
     def open(cls, name: str, settings: Settings | None = None) -> Self:
-        """With the settings of the environment and of nats3.toml, unless others are given. Raises Unknown if there is
-        no such archive."""
+        """Opens the archive with the settings of the environment and of nats3.toml, unless others are given. Raises
+        Unknown if there is no such archive."""
         workspace = Workspace(settings or Settings.load())
         try:
             return cls(workspace, workspace.catalog.archives.get(name).name)

@@ -46,7 +46,8 @@ def secret_in(text: str) -> str | None:
 
 
 def fault(text: str) -> str | None:
-    """Why the text can be neither a path nor a name, as what it holds: `a JWT`, `two lines`. None if it can."""
+    """Returns the reason why the text can be neither a path nor a name, as what it holds: `a JWT`, `two lines`. None if
+    it can."""
     if re.match(r"\s*data:", text, re.IGNORECASE):
         return "embedded data (data:)"
     return subject_fault(text) or (_URL if "://" in text else None)

@@ -103,7 +103,8 @@ def is_one_subject(filter_: str) -> bool:
 
 
 def literal_tokens(filter_: str) -> int:
-    """How many tokens at the filter's beginning are the same in every subject that `matches_shown`, byte for byte."""
+    """Returns the number of tokens at the filter's beginning that are the same in every subject that `matches_shown`,
+    byte for byte."""
     tokens = filter_.split(".")
     return next((n for n, t in enumerate(tokens) if t in ("*", ">") or _SHOWN_BYTE.search(t)), len(tokens))
 

@@ -247,7 +247,7 @@ def _methods(request: Request) -> str:
 
 
 class _ProblemResponse(JSONResponse):
-    """In ASCII: a text may repeat characters of the request that UTF-8 cannot carry."""
+    """A response in ASCII: a text may repeat characters of the request that UTF-8 cannot carry."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, separators=(",", ":")).encode()

@@ -54,7 +54,7 @@ class ArchiveMeasure:
 
     @property
     def loss(self) -> Loss | None:
-        """How near the stream is to deleting what is not captured; None where its source does not say."""
+        """The stream's progress towards deleting what is not captured; None if its source does not say."""
         waiting = self.condition.waiting
         return time_to_loss(waiting, paused=self.archive.paused) if waiting else None
 

@@ -54,8 +54,8 @@ def names_here(workspace: Workspace) -> Names:
 
 
 def names_at(options: NatsOptions, domain: str = "") -> Names:
-    """At a server with this domain: one that has the asked domain itself maps its API to its own first, and looks at
-    permissions after that (seen on 2.9.10 and 2.15.1)."""
+    """Returns the names at a server with this domain: one that has the asked domain itself maps its API to its own
+    first, and looks at permissions after that (seen on 2.9.10 and 2.15.1)."""
     return Names(API if options.domain and options.domain == domain else options.api, options.inbox_prefix)
 
 

@@ -62,8 +62,8 @@ class Holdings:
     holds: tuple[Hold, ...] = ()
 
     def covered(self, *, nothing_waits: bool) -> int:
-        """How many hours are covered: those with messages, those sealed without one, and the open one if it has none
-        and `nothing_waits`: all of the stream is captured. Dagster shows them as materialized."""
+        """Returns the number of covered hours: those with messages, those sealed without one, and the open one if it
+        has none and `nothing_waits`: all of the stream is captured. Dagster shows them as materialized."""
         return self.hours + self.empty + (nothing_waits and self.open_is_empty)
 
 

@@ -57,7 +57,7 @@ class CreateLoadJob(with_settings("ReplaySettings", Body, ReplaySpec, defaults=T
 
     @property
     def source(self) -> JobSource:
-        """Which archive is meant."""
+        """The archive that is meant."""
         return JobSource(self.archive, self.bucket, self.read_stream, self.prefix, self.read_consumer)
 
     def named(self) -> AbstractContextManager[None]:

@@ -18,15 +18,15 @@ Bytes = Annotated[int, Field(ge=1, le=MOST_BYTES)]
 
 
 class Batch(Body):
-    """When a capture is due: the names of nats-s3-connector."""
+    """The limits at which a capture is due: the names of nats-s3-connector."""
 
     max_bytes: Bytes = Field(_MAX_BYTES, description="Bytes of waiting messages; the same as `max_bytes`.")
     max_count: Messages = Field(_MAX_COUNT, description="Waiting messages; the same as `max_messages`.")
 
 
 class Encoding(Body):
-    """Taken for clients of nats-s3-connector. It changes nothing: chunks are Parquet, and payloads are kept as they
-    came."""
+    """An encoding, taken for clients of nats-s3-connector. It changes nothing: chunks are Parquet, and payloads are
+    kept as they came."""
 
     codec: Literal["binary", "json", "Binary", "bin", "Json", "JSON"] = "binary"
 

@@ -55,8 +55,8 @@ def bloom_of(hashes: Hashes) -> bytes:
 
 
 def probe(subject: str) -> tuple[int, list[int]]:
-    """Where to look for a subject, as `subjects.decoded` gives it: its block is `place * blocks >> 32`, and in it these
-    bits are set, bit 0 being the lowest of the first byte."""
+    """Returns the place and the bits of a subject, as `subjects.decoded` gives it: its block is `place * blocks >> 32`,
+    and in it these bits are set, bit 0 being the lowest of the first byte."""
     digest = xxhash.xxh64_intdigest(encoded(subject))
     low = digest & _WORD
     return digest >> 32, [word * 32 + ((low * salt & _WORD) >> 27) for word, salt in enumerate(_SALTS)]

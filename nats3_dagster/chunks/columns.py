@@ -113,6 +113,7 @@ def subject_sizes(batch: pa.RecordBatch) -> Int64s:
 
 
 def fitting(ends: Int64s, start: int, limit: int) -> int:
-    """How many rows from `start` on have at most `limit` bytes together. `ends` are the running totals of a batch."""
+    """Returns the number of rows from `start` on that have at most `limit` bytes together. `ends` are the running
+    totals of a batch."""
     before = int(ends[start - 1]) if start else 0
     return int(np.searchsorted(ends, before + limit, side="right")) - start

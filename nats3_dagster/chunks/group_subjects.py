@@ -1,4 +1,4 @@
-"""Which subjects a row group may have: one bloom filter for each row group, in the chunk's footer.
+"""Subjects that a row group may have: one bloom filter for each row group, in the chunk's footer.
 
 Without it a read of a rare subject fetches the subjects of every row group of a merged chunk, from one end to the
 other: 18 requests instead of 2 in an hour of 120,000 messages.

@@ -191,7 +191,8 @@ def _decompressed(data: bytes) -> bytes:
 
 
 def manifest_key(prefix: str, archive: str, hour: str, number: int, sha256: str) -> str:
-    """Beside the hour's chunks: `.../hour=HH/manifest-<number>-<sha256[:12]>.json.zst`, the number with four digits."""
+    """Returns the key, in the folder of the hour's chunks: `.../hour=HH/manifest-<number>-<sha256[:12]>.json.zst`, the
+    number with four digits."""
     return f"{hour_folder(prefix, archive, hour)}/manifest-{number:04d}-{sha256[:12]}.json.zst"
 
 

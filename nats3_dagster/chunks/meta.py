@@ -131,8 +131,8 @@ def meta_of(
 
 
 def by_minute(times_ns: Int64s, hour: str) -> Int64s:
-    """How many of the times lie in each of the hour's 60 minutes. A clock that stepped leaves messages in an hour that
-    do not belong there by their time (docs/decisions.md, 1): they count for the nearest minute."""
+    """Returns the number of times that lie in each of the hour's 60 minutes. A clock that stepped leaves messages in an
+    hour that do not belong there by their time (docs/decisions.md, 1): they count for the nearest minute."""
     minutes = np.clip((times_ns - hour_start(hour)) // MINUTE_NS, 0, 59)
     return np.bincount(minutes, minlength=60).astype(np.int64)
 

@@ -72,7 +72,7 @@ def _time(token: str) -> int:
 
 
 def hour_folder(prefix: str, archive: str, hour: str) -> str:
-    """Where the chunks and manifests of an hour lie: `<prefix>/archive=<name>/date=YYYY-MM-DD/hour=HH`."""
+    """Returns the folder of an hour's chunks and manifests: `<prefix>/archive=<name>/date=YYYY-MM-DD/hour=HH`."""
     return f"{archive_prefix(prefix, archive)}/date={hour[:10]}/hour={hour[11:13]}"
 
 

@@ -131,8 +131,8 @@ def _too_much(what: str) -> ChunkError:
 
 
 def _pages(data: memoryview) -> Iterator[tuple[bool, int, int, int]]:
-    """For each page, by its header: whether it is a dictionary, its bytes when it is decompressed, the number of its
-    values, their encoding. Raises ChunkError."""
+    """Yields of each page, by its header: True if it is a dictionary, its bytes when it is decompressed, the number of
+    its values, their encoding. Raises ChunkError."""
     at, end = 0, len(data)
     try:
         while at < end:
@@ -151,7 +151,7 @@ def _pages(data: memoryview) -> Iterator[tuple[bool, int, int, int]]:
 
 
 def _header(data: memoryview, at: int) -> tuple[int, dict[int, int]]:
-    """Where a header ends that begins at `at`, and its integers of 32 bits, by their fields.
+    """Returns the end of a header that begins at `at`, and its integers of 32 bits, by their fields.
 
     Thrift's compact protocol. Types of fields: 1 and 2 are true and false, 3 a byte, 4 to 6 integers, 7 a double, 8
     bytes, 12 a structure. Refused is what decoders take for another number, because they cut it to its type, and what

@@ -152,8 +152,8 @@ class ChunkReader:
         return reader
 
     def span(self, index: int, columns: Sequence[str] = SCHEMA.names) -> tuple[int, int]:
-        """Where the bytes of a row group from the first to the last of these columns begin in the object, and how many
-        they are. All columns lie together, `data` last. Raises ChunkError."""
+        """Returns the offset in the object of the bytes of a row group from the first to the last of these columns, and
+        their number. All columns lie together, `data` last. Raises ChunkError."""
         # Not asked of Parquet's metadata: its classes for Python end the process, uncatchably, where they are damaged.
         probe = _Probe(self.footer_start)
         with _arrow_errors():

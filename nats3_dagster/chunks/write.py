@@ -133,7 +133,8 @@ class ChunkWriter:
                 self._write_row_group()
 
     def room(self, batch: pa.RecordBatch, *, max_bytes: int = CHUNK_BYTES, max_messages: int = CHUNK_MESSAGES) -> int:
-        """How many messages of a MESSAGES batch, from its first on, this chunk still takes; 0 says that it is full.
+        """Returns the number of messages of a MESSAGES batch, from its first on, that this chunk still takes; 0 if it
+        is full.
 
         An empty chunk takes one message of any size. The answer does not depend on how the stream was cut into
         batches, so a capture that is tried again rolls at the same message."""

@@ -29,7 +29,7 @@ def open_stack() -> "Stack":
 
 
 def addresses(stack: "Stack") -> Addresses:
-    """Where it all is, without the secrets: those are in stack.json, for its owner's eyes."""
+    """Returns the addresses of all servers, without the secrets: those are in stack.json, for its owner's eyes."""
     at = stack.endpoints
     return Addresses(
         nats=at.nats_url,
@@ -45,7 +45,7 @@ def _postgres(stack: "Stack") -> str:
 
 
 def running(stack: "Stack") -> dict[str, str | None]:
-    """Where each server is that runs and answers; None for one that does not."""
+    """Returns the address of each server that runs and answers; None for one that does not."""
     answering, ui = stack.running(), stack.dagster.ui()
     return {
         "nats": stack.nats.url if answering["nats"] else None,
@@ -111,7 +111,7 @@ def _watch(supervisor: "Supervisor") -> None:
 
 
 def what_next(stack: "Stack", stream: str, archive: str) -> None:
-    """Which servers go on running, how to stop them, and commands to go on with."""
+    """Prints the servers that go on running, the command that stops them, and commands to go on with."""
     titles = {"nats": "NATS", "postgres": "Postgres", "s3": "S3", "dagster": "the Dagster UI"}
     at = running(stack)
     if places := [f"{titles[name]} at {place}" for name, place in at.items() if place]:

@@ -1,4 +1,4 @@
-"""How a command ends: an exit status, and one line on stderr when it is not 0.
+"""The end of a command: an exit status, and one line on stderr when it is not 0.
 
 Invariant: the text of an unforeseen exception is not shown, for it may hold anything, a password included. `--debug`
 shows all of it.
@@ -137,8 +137,8 @@ class _Lines(logging.Formatter):
 
 @contextmanager
 def _logs(*, debug: bool) -> Iterator[None]:
-    """Our own warnings are lines on stderr. What libraries log we report in our own words: it is shown with `--debug`
-    only."""
+    """Shows our own warnings as lines on stderr. We report in our own words what libraries log: it is shown with
+    `--debug` only."""
     redact_logs()
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines("%(name)s: %(message)s" if debug else "Warning: %(message)s"))

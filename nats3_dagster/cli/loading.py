@@ -67,7 +67,8 @@ class LazyGroup(TyperGroup):
         return command
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """As they were added, but `create` first: it is what one does first, and its module is often one of its own."""
+        """Returns the commands as they were added, but `create` first: it is what one does first, and its module is
+        often one of its own."""
         return sorted(self.commands, key=lambda name: name != "create")
 
     def get_params(self, ctx: Any) -> list[Any]:

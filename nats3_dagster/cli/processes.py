@@ -1,4 +1,4 @@
-"""Where the work of a command runs: on Spark in this process, or in a process of its own that outlives the shell.
+"""The process in which the work of a command runs: on Spark in this one, or in one of its own that outlives the shell.
 
 PySpark is imported here, and only when a command starts Spark: that takes half a second before Spark's own 3 to 5.
 """

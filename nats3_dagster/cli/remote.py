@@ -193,7 +193,7 @@ def _decoded(text: str | None) -> bytes | None:
 
 
 def _created_ns(token: str) -> int:
-    """When the stream of an incarnation was made, from `20261121T075644123456789Z`."""
+    """Returns the time when the stream of an incarnation was made, from `20261121T075644123456789Z`."""
     return parse_time(re.sub(r"(....)(..)(..T..)(..)(..)(.{9}Z)", r"\1-\2-\3:\4:\5.\6", token))
 
 

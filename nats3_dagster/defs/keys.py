@@ -43,7 +43,8 @@ def key_part(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How a code location names what it defines. Raises OperatorError for a prefix that Dagster would refuse."""
+    """The names that a code location gives what it defines. Raises OperatorError for a prefix that Dagster would
+    refuse."""
 
     # Parts of each asset key before the archive's name; joined by _ they begin each name of a job, sensor or op.
     prefix: tuple[str, ...] = ()

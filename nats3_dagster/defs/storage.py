@@ -39,7 +39,7 @@ _POOL: dict[str, Any] = {
 
 
 class SettingsPostgresStorage(DagsterPostgresStorage):
-    """Named in dagster.yaml. The tables are made when they are missing."""
+    """The storage that dagster.yaml names. The tables are made when they are missing."""
 
     def __init__(self, *, postgres_url: str, **options: Any) -> None:
         super().__init__(postgres_url=postgres_url, **options)

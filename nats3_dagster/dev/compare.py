@@ -18,7 +18,7 @@ from nats3_dagster.subjects import Transform, encoded
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How two streams differ."""
+    """The differences of two streams."""
 
     # Messages in each of them.
     source: int

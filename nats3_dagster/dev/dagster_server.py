@@ -87,7 +87,7 @@ class DagsterServer:
 
     @property
     def address(self) -> str | None:
-        """Where the one that was started or found listens."""
+        """The address of the server that was started or found."""
         words = self._process.words if self._process else ()
         ports = [port for word, port in pairwise(words) if word == "-p"]
         return f"http://{HOST}:{ports[0]}" if ports else None
@@ -98,7 +98,7 @@ class DagsterServer:
         return self._process is not None and self._process.running
 
     def last_words(self) -> str:
-        """Which of its processes ended and how, as its log says last; empty where the log says nothing."""
+        """Returns which of its processes ended and how, as its log says last; empty if the log says nothing."""
         with suppress(OSError), self.log.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL))
             lines = log.read().decode(errors="replace").splitlines()

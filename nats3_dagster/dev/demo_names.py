@@ -21,7 +21,7 @@ class Names:
 
     @property
     def archive(self) -> str:
-        """Also the first token of the subjects."""
+        """The name of the archive, which is the first token of the subjects too."""
         return "logs" if self.number == 1 else f"logs_{self.number}"
 
     @property

@@ -84,7 +84,7 @@ def document_of(result: DemoResult) -> Demo:
 
 
 def _time(messages: int, seconds: float, times: RunTimes | None, work: str) -> str:
-    """How long a step took, and what of that went into what."""
+    """Returns the time that a step took, and its parts."""
     whole = f"{messages:,} messages in {seconds:.1f} s"
     if times is None:
         return f"{whole}, the start of Dagster and Spark included"

@@ -22,8 +22,8 @@ MAX_LINE = 8192
 
 
 def read_lines(limit: int, folder: Path = LOGS) -> list[tuple[str, bytes]]:
-    """Up to `limit` lines of the text files under the folder, as (file, line). Raises OperatorError when there are
-    none."""
+    """Returns up to `limit` lines of the text files under the folder, as (file, line). Raises OperatorError when there
+    are none."""
     lines: list[tuple[str, bytes]] = []
     for path in sorted(folder.rglob("*")):
         if len(lines) >= limit:

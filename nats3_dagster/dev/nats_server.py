@@ -82,7 +82,7 @@ class NatsServer:
 
     @property
     def options(self) -> NatsOptions:
-        """How our own code connects to it, without a login: a test that configures one adds it."""
+        """The options with which our own code connects to it, without a login: a test that configures one adds it."""
         return NatsOptions(servers=(self.url,))
 
     @property

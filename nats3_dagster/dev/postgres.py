@@ -98,7 +98,7 @@ class Postgres:
         return (self.folder / "password").read_text()
 
     def url(self, database: str = "postgres") -> str:
-        """How to connect. It has the password: never print it."""
+        """Returns the URL to connect to. It has the password: never print it."""
         return f"postgresql://{USER}:{self.password}@{HOST}:{self.port}/{database}"
 
     def start(self) -> "Postgres":

@@ -162,7 +162,7 @@ class Process:
 
     @property
     def words(self) -> Sequence[str]:
-        """Its command line; empty when it has ended."""
+        """The command line; empty when the process has ended."""
         with suppress(psutil.Error):
             return psutil.Process(self.pid).cmdline()
         return ()
@@ -176,7 +176,7 @@ class Process:
 
     @property
     def started_s(self) -> float:
-        """When it was started, in seconds since 1970; 0 when it has ended."""
+        """The time when it was started, in seconds since 1970; 0 when it has ended."""
         with suppress(psutil.Error):
             return psutil.Process(self.pid).create_time()
         return 0.0

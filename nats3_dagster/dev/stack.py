@@ -29,7 +29,7 @@ DATABASE = "nats3"
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """How to reach the stack: the fields of `stack.json`, named as in `nats3.toml`."""
+    """The addresses and logins of the stack: the fields of `stack.json`, named as in `nats3.toml`."""
 
     # nats://host:port
     nats_url: str
@@ -80,7 +80,7 @@ class Stack:
 
     @property
     def servers(self) -> dict[str, NatsServer | Postgres | S3Server]:
-        """Its servers by name, in the order of their start."""
+        """The servers by name, in the order of their start."""
         return {"nats-server": self.nats, "Postgres": self.postgres, "S3 server": self.s3}
 
     @property
@@ -89,7 +89,7 @@ class Stack:
 
     @property
     def endpoints(self) -> Endpoints:
-        """How to reach the servers, once they are started."""
+        """The addresses and logins of the servers, once they are started."""
         return Endpoints(
             nats_url=self.nats.url,
             nats_monitor_url=self.nats.monitor_url,

@@ -52,7 +52,7 @@ class Batch(Document):
 
 
 class Encoding(Document):
-    """Always binary: payloads are kept as they came, in Parquet."""
+    """An encoding, always binary: payloads are kept as they came, in Parquet."""
 
     codec: Literal["binary"]
 

@@ -79,7 +79,7 @@ def _parsed(value: Any, kind: str) -> Any:
 
 
 def _moment(moment: datetime) -> str:
-    """To the microsecond; with `Z` where the type has a zone."""
+    """Returns the time to the microsecond; with `Z` if the type has a zone."""
     if moment.tzinfo is None:
         return moment.isoformat(timespec="microseconds")
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

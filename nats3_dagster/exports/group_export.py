@@ -209,7 +209,7 @@ class GroupExport:
         return list(keys), codes[subjects.indices.to_numpy()]
 
     def _why(self, message: Message) -> Undecodable:
-        """Why a message is not among the lines."""
+        """Returns the reason why a message is not among the lines."""
         (rows,) = self._decoder.rows([message])
         if isinstance(rows, Undecodable):
             return rows

@@ -84,7 +84,7 @@ class GroupResult:
 
 
 def own_folder(archive: str, export: str) -> str:
-    """Where an export keeps what it says of itself, below its place."""
+    """Returns the folder, below an export's place, in which it keeps what it says of itself."""
     return f"{OWN_FOLDER}/{archive}/{export}"
 
 

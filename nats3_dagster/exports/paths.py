@@ -10,7 +10,7 @@ _MAX_PATH, _MAX_PART = 800, 255
 
 
 def file_path(job: ExportJob, group: Group, key: str, slot: int, first: int, last: int) -> str:
-    """Where a file goes, below the place; `key` is escaped, and `slot` counts the hour's intervals.
+    """Returns the path of a file, below the place; `key` is escaped, and `slot` counts the hour's intervals.
 
     Raises OperatorError where the store cannot have such a path."""
     path = job.spec.path.format(

@@ -80,7 +80,7 @@ def check_claimed(plan: ExportPlan, owner: Owner) -> None:
 
 
 def read_owner(outlet: Outlet) -> Owner | None:
-    """None for a place without an owner. Raises StoreError."""
+    """Returns the owner; None for a place without one. Raises StoreError."""
     return _object(outlet).read()
 
 

@@ -55,13 +55,13 @@ def plan(
 
 
 def staging_folder(archive: str, export: str, hour: str) -> str:
-    """Where runs of the hour put files on their way, below the place."""
+    """Returns the folder, below the place, into which runs of the hour put files on their way."""
     return f"{own_folder(archive, export)}/staging/{hour_name(hour)}"
 
 
 def outlet_options(store: StoreOptions, archive: Archive, spec: ExportSpec) -> OutletOptions:
-    """How to reach the export's place. S3 is that of the settings for this bucket; where it is a folder, the AWS SDK
-    finds endpoint and credentials in its environment."""
+    """Returns the options to reach the export's place. S3 is that of the settings for this bucket; if it is a folder,
+    the AWS SDK finds endpoint and credentials in its environment."""
     place = spec.place_of(archive.name, archive.spec.stream)
     if place.scheme != "s3":
         return OutletOptions(place.scheme, place.bucket, place.prefix)

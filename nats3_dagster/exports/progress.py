@@ -1,4 +1,4 @@
-"""How far the tasks of an export are: each notes it beside the files that it stages, and the driver lists the notes.
+"""Progress of the tasks of an export: each notes it beside the files that it stages, and the driver lists the notes.
 
 Invariant: no decision rests on it, and a note that cannot be written or listed stops nothing. An export needs no NATS,
 which captures and replays report by.
@@ -27,7 +27,7 @@ class GroupNotes:
         self._noted_at = time.monotonic()
 
     def note(self, messages: int) -> None:
-        """Once in INTERVAL_S."""
+        """Notes the messages, once in INTERVAL_S."""
         if time.monotonic() - self._noted_at < INTERVAL_S:
             return
         before, self._path = self._path, f"{self._prefix}-{messages}"
@@ -40,7 +40,7 @@ class GroupNotes:
 
 @contextmanager
 def watching(job: ExportJob, total: int, on_progress: OnProgress | None) -> Generator[None]:
-    """Meanwhile `on_progress` is called with the messages that the tasks have read, whenever they are more."""
+    """Calls `on_progress` meanwhile with the messages that the tasks have read, whenever they are more."""
     if on_progress is None:
         yield
         return

@@ -70,7 +70,7 @@ class BulkParser(Parser):
     _sink: Callable[[Frames], None] | None = None
 
     def divert(self, marker: bytes, sink: Callable[[Frames], None]) -> None:
-        """From now on hand frames with `marker` in their control line to `sink`, in blocks."""
+        """Hand frames with `marker` in their control line to `sink` from now on, in blocks."""
         self._marker, self._sink = marker, sink
 
     def reset(self) -> None:

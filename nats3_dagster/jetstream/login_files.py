@@ -58,7 +58,7 @@ def text_of(creds: Embedded) -> str:
 
 
 def jwt_end(jwt: str | None) -> float | None:
-    """When a user's JWT ends, of time.time; None if it does not, or is none."""
+    """Returns the time when a user's JWT ends, of time.time; None if it does not, or is none."""
     try:
         claims = json.loads(base64.urlsafe_b64decode(f"{(jwt or '').split('.')[1]}=="))
         return float(claims["exp"])

@@ -1,4 +1,4 @@
-"""How to reach NATS, and how to log in there.
+"""The options to reach NATS, and to log in there.
 
 Invariant: plain values that pickle into a Spark worker, and no secret in their text.
 """

@@ -85,8 +85,8 @@ def streams_listening(link: Link, subject: str) -> list[StreamState]:
 
 
 def subject_counts(link: Link, stream: str, filter_: str = ">") -> dict[str, int]:
-    """How many messages of each subject that the filter takes the stream has. Raises UnknownStream if there is none of
-    this name. A server gives 100,000 subjects a page."""
+    """Returns the number of messages that the stream has of each subject that the filter takes. Raises UnknownStream if
+    there is none of this name. A server gives 100,000 subjects a page."""
 
     async def work(client: Connection) -> dict[str, int]:
         counts: dict[str, int] = {}

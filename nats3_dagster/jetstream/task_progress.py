@@ -158,4 +158,4 @@ async def _ask(client: Connection) -> None:
 
 
 def _ignore(progress: Progress) -> None:
-    """For a caller who does not look."""
+    """Ignores the progress: for a caller who does not look."""

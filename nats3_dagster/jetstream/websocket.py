@@ -90,7 +90,7 @@ class WebSocket(WebSocketTransport):
 
 
 def _closing(seconds: float) -> Any:
-    """How long a connection may take to close, as aiohttp has it where nats-py hands on a number."""
+    """Returns the time that a connection may take to close, as aiohttp has it where nats-py hands on a number."""
     import aiohttp
 
     return aiohttp.ClientWSTimeout(ws_close=seconds)  # pyright: ignore[reportCallIssue]

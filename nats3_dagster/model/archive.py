@@ -67,7 +67,7 @@ class Archive:
 
 
 class ArchiveVersion(NamedTuple):
-    """How far an archive has changed. Its numbers only go up; while they stand still, so does what it has."""
+    """The version of an archive. Its numbers only go up; while they stand still, so does what the archive has."""
 
     id: int
     name: str
@@ -203,7 +203,7 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class CaptureEnd:
-    """How the capture of an hour ended."""
+    """The end of the capture of an hour."""
 
     hour: str
     # What it added to the archive.
@@ -215,7 +215,7 @@ class CaptureEnd:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many there are of something."""
+    """The number of something."""
 
     # The name of the archive. Of a sum that only grows it may be one that is deleted.
     archive: str

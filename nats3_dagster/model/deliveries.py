@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Which deliveries of its durable an archive accounts for. The durable numbers them from 1 on, those that come
+    """The deliveries of its durable that an archive accounts for. The durable numbers them from 1 on, those that come
     again included; so what is left over went to another client."""
 
     # When the server made the durable, in nanoseconds since 1970.

@@ -11,7 +11,7 @@ Scheme = Literal["s3", "gs", "az", "file"]
 
 
 class Destination(NamedTuple):
-    """Where the files of an export go."""
+    """The place to which the files of an export go."""
 
     scheme: Scheme
     bucket: str  # bucket or container; empty for a folder

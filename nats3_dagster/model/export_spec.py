@@ -168,8 +168,8 @@ class ExportSpec:
         return parse_destination(self.destination)
 
     def place_of(self, archive: str, stream: str) -> Destination:
-        """Where all files of the export are, and no other export's: the destination, with the folders in front of the
-        path that are the same for each file."""
+        """Returns the place of all files of the export, and no other export's: the destination, with the folders in
+        front of the path that are the same for each file."""
         place, folder = self.place, self.folder(archive, stream)
         return place._replace(prefix="/".join(filter(None, (place.prefix, folder)))) if folder else place
 

@@ -46,7 +46,7 @@ class ReplayPreset:
         return cls(name, ReplaySpec("", **by_key(ReplaySpec, values)))
 
     def document(self) -> dict[str, Any]:
-        """Its settings by their keys: those that differ from their default."""
+        """Returns the settings that differ from their default, by their keys."""
         values = {one: one.of(self.settings) for one in preset_settings()}
         return {"name": self.name} | {
             one.key: one.to_document(value) for one, value in values.items() if value != one.default

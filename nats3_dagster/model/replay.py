@@ -88,7 +88,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """How far the newest attempt of a replay is."""
+    """The progress of the newest attempt of a replay."""
 
     # Messages of the chunks that are not done, at most.
     pending: int

@@ -21,7 +21,7 @@ LEAST_POLL_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a replay goes; None for no limit. Raises OperatorError if a field is invalid."""
+    """The pace of a replay; None for no limit. Raises OperatorError if a field is invalid."""
 
     rate: float | None = field(
         default=None, metadata=setting(Kind.RATE, "Maximum number of messages per second.", metavar="MSG/S")

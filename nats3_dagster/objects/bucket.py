@@ -99,7 +99,7 @@ class Bucket:
         yield from ((one.key, one.size) for one in self._driver.listed(prefix))
 
     def put_before(self, prefix: str, moment: datetime) -> Iterator[tuple[str, int]]:
-        """As `list`, of the objects that were put before the moment, by the store's clock."""
+        """Yields what `list` yields, of the objects that were put before the moment, by the store's clock."""
         yield from ((one.key, one.size) for one in self._driver.listed(prefix) if one.put_at < moment)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:

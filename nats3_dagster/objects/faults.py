@@ -68,7 +68,7 @@ _ERRNOS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operation goes: for texts only. Raises StoreError for an invalid bucket name."""
+    """The place of an operation, for texts only. Raises StoreError for an invalid bucket name."""
 
     place: str  # the store's name for people (StoreOptions.place)
     bucket: str

@@ -41,7 +41,7 @@ class OwnerObject(Generic[OwnerT]):
     decode: Callable[[bytes], OwnerT]
 
     def read(self) -> OwnerT | None:
-        """None where there is no owner."""
+        """Returns the owner; None if there is none."""
         if isinstance(self.store, Outlet):
             data = self.store.get(self.key)
         else:

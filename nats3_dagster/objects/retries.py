@@ -21,7 +21,7 @@ TRIES_OF_UPLOADS: Final = 4
 
 
 class Passing(Enum):
-    """How often a refused request is made again."""
+    """The patience with a refused request: how often it is made again."""
 
     NEVER = auto()
     # What does not pass at once stays: the clock of this machine is wrong.
@@ -40,12 +40,12 @@ _CODES: Final = {
 
 
 def of_code(code: str) -> Passing:
-    """For S3's error code."""
+    """Returns how often a request with S3's error code is made again."""
     return _CODES.get(code, Passing.NEVER)
 
 
 def of_obstore(error: BaseError) -> Passing:
-    """For an error of obstore, whose text is its only content."""
+    """Returns how often a request with an error of obstore, whose text is its only content, is made again."""
     text = str(error)
     if match := re.search(r"<Code>\s*([\w.]+)", text):
         return of_code(match[1])

@@ -1,4 +1,4 @@
-"""How to reach the store: a value that travels to Spark's executors.
+"""The options to reach the store: a value that travels to Spark's executors.
 
 Invariant: nothing is read from the environment, and no secret shows in a `repr` or in `place`.
 """

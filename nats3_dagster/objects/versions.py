@@ -77,8 +77,8 @@ def delete_version(store: StoreOptions, bucket: str, key: str, version_id: str |
 
 
 def locked_until(store: StoreOptions, bucket: str, key: str, version_id: str) -> datetime | None:
-    """Until when Object Lock, a retention policy or soft delete keeps a version, UTC; None where nothing says so:
-    there is none, or these credentials may not ask."""
+    """Returns the time until which Object Lock, a retention policy or soft delete keeps a version, UTC; None if nothing
+    says so: there is none, or these credentials may not ask."""
     options, where = located(store, bucket)
     try:
         if options.cloud is not None:

@@ -22,7 +22,7 @@ _WITHOUT = "Runs work without it, and take 4 s longer to start"
 
 
 def archive(java: Path) -> Path:
-    """Where the archive for this Java is, whether it was made or not."""
+    """Returns the path of the archive for this Java, made or not."""
     jars = spark_home() / "jars"
     # By the second, as layers of an image keep times, and as the JVM compares those of its jars.
     fits = [str(java.resolve()), int(java.stat().st_mtime), str(jars), int(jars.stat().st_mtime)]

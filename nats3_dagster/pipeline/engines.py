@@ -68,7 +68,7 @@ def check_spark(master: str | None, remote: str | None, *, start: bool) -> Itera
 
 
 def _python(_: None) -> Iterator[str]:
-    """In a worker: which Python it is."""
+    """Yields the version of its Python. It runs in a worker."""
     import platform
 
     yield platform.python_version()

@@ -172,6 +172,6 @@ def _gateway(answer: bytes) -> tuple[int, str]:
 
 
 def _signal(process: Popen[bytes], number: int) -> None:
-    """To the process and all of its group: a child may outlive the leader."""
+    """Sends the signal to the process and all of its group: a child may outlive the leader."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

@@ -95,7 +95,7 @@ def parallelism(spark: SparkSession, setting: str = "") -> int:
 
 
 def _warn_of_plain_files(session: SparkSession) -> None:
-    """Where Spark is configured by others: it would write the logins that tasks carry into files as they are."""
+    """Warns that Spark, if others configured it, may write the logins that tasks carry into files as they are."""
     global _warned
     if not _warned and session.conf.get("spark.io.encryption.enabled", "false") != "true":
         _warned = True

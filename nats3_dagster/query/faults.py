@@ -99,7 +99,7 @@ def _out_of_space(text: str) -> EngineError:
 
 
 def _place(text: str, sql: str) -> str:
-    """Where in the statement DuckDB found an error; empty where it does not say."""
+    """Returns the place in the statement at which DuckDB found an error; empty if it does not say."""
     found = _PLACE.search(text)
     lines = sql.splitlines()
     if found is None or not 1 <= int(found[1]) <= len(lines):

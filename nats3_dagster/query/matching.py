@@ -29,7 +29,7 @@ _BOUNDS: Final = (Next.GIVE_QUERY_MEMORY, Next.GIVE_QUERY_SPACE, Next.GIVE_QUERY
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Which messages are meant: all that meet each condition. Raises OperatorError if there is none."""
+    """The messages that are meant: all that meet each condition. Raises OperatorError if there is none."""
 
     selection: Selection
     # Name and value of headers, as on the wire: in UTF-8, other bytes as Python escapes those of the command line.

@@ -68,7 +68,8 @@ def run(request: Request, *, is_away: Callable[[], bool] = lambda: False) -> Gen
 
 
 def _started(errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    """In a session of its own: an interrupt at the terminal is for this process, which then ends it."""
+    """Starts the process in a session of its own: an interrupt at the terminal is for this process, which then ends
+    it."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "nats3_dagster.query.process_main"],
         stdin=subprocess.PIPE,

@@ -23,7 +23,7 @@ class Scanned:
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def add(self, *, chunks: int = 0, fetched_bytes: int = 0, selected: int = 0) -> None:
-        """From any thread."""
+        """Adds to the counts, from any thread."""
         with self._lock:
             self.chunks += chunks
             self.fetched_bytes += fetched_bytes

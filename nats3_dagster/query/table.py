@@ -293,12 +293,12 @@ def _readable(counts: Mapping[str, int] | None, selection: Selection) -> list[st
 
 
 def _bounds(first_seq: int, last_seq: int, first_ns: int, last_ns: int) -> pc.Expression:
-    """No message is out of these sequences and times, ends included."""
+    """Returns the condition that no message is out of these sequences and times, ends included."""
     return (pc.field("seq") >= first_seq) & (pc.field("seq") <= last_seq) & _times(first_ns, last_ns)
 
 
 def _times(from_ns: int | None = None, to_ns: int | None = None) -> pc.Expression:
-    """No message is before `from_ns` or after `to_ns`."""
+    """Returns the condition that no message is before `from_ns` or after `to_ns`."""
     bounds = pc.scalar(True)
     if from_ns is not None:
         bounds &= (pc.field("time_ns") >= from_ns) & (pc.field("time") >= _micros(from_ns))
@@ -312,7 +312,7 @@ def _micros(time_ns: int) -> Any:
 
 
 def _possible(filter: pc.Expression, guarantees: Sequence[pc.Expression]) -> list[int]:
-    """Which of the guarantees, by index, may be true of a message for which the filter is true."""
+    """Returns the guarantees, by index, that may be true of a message for which the filter is true."""
     fragments = [
         _FORMAT.make_fragment(str(at), _NOWHERE, partition_expression=given) for at, given in enumerate(guarantees)
     ]

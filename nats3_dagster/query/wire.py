@@ -80,7 +80,7 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[Kind, bytes] | None:
 
 
 def send_request(request: Request, to: IO[bytes]) -> None:
-    """Over a pipe, which no other process reads: it has the logins of the settings."""
+    """Sends the request over a pipe, which no other process reads: it has the logins of the settings."""
     body = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
     to.write(framed(Kind.HEAD, body))
     to.flush()

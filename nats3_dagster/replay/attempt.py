@@ -126,8 +126,8 @@ def record_chunks(
 
 
 def cause(workspace: Workspace, replay_id: str, error: Nats3Error) -> Nats3Error:
-    """Why an attempt failed: an object that is missing may be one that was swept after its chunk was retired, and then
-    nothing outside of nats3 took it. A publisher does not know the replay."""
+    """Returns the cause of a failed attempt: an object that is missing may be one that was swept after its chunk was
+    retired, and then nothing outside of nats3 took it. A publisher does not know the replay."""
     if isinstance(error.hint, Step) and error.hint.code in _RESUMING:
         return type(error)(error.what, _RESUMING[error.hint.code](replay=replay_id))
     if isinstance(error, ObjectMissing):
@@ -146,7 +146,8 @@ def finish(workspace: Workspace, job: ReplayJob, error: Nats3Error | None) -> No
 
 
 def _end_of(error: Exception) -> ReplayState:
-    """How an attempt ended with this error: a pause is no failure, and must not raise an alarm as one."""
+    """Returns the state in which an attempt ended with this error: a pause is no failure, and must not raise an alarm
+    as one."""
     return "paused" if isinstance(error, Paused) else "failed"
 
 

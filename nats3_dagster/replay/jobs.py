@@ -44,7 +44,7 @@ _STATES: dict[JobStatus, tuple[ReplayState, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class JobSource:
-    """Which archive a load job replays: by name, or by what the archive is of. None where nothing was asked for."""
+    """The archive that a load job replays: by name, or by what the archive is of. None if nothing was asked for."""
 
     archive: str | None = None
     bucket: str | None = None
@@ -57,7 +57,7 @@ class JobSource:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far a load job is."""
+    """The progress of a load job."""
 
     status: ReplayStatus
     # Messages: done are published, found in the target or expired; of all, at most.
@@ -76,7 +76,7 @@ def status_of(status: ReplayStatus) -> JobStatus:
 
 
 def error_of(status: ReplayStatus) -> str | None:
-    """Why a load job does not go on; None while it does."""
+    """Returns the reason why a load job does not go on; None while it does."""
     if status.state == "interrupted" and status.replay.state == "planned":
         return (
             f"What was started for replay {status.replay.id} does not run, and has not begun: it was killed, or its "
@@ -118,7 +118,8 @@ def jobs(
     name: str | None = None,
     limit: int | None = None,
 ) -> Sequence[ReplayStatus]:
-    """Those that all of this fits, newest first; `name`: of the job. Raises Unknown if there is no such archive."""
+    """Returns the load jobs that all of this fits, newest first; `name`: of the job. Raises Unknown if there is no such
+    archive."""
     catalog = workspace.catalog
     selected = catalog.replays.select(
         catalog.archives.get(archive) if archive is not None else None,
@@ -195,7 +196,7 @@ def check_may_start(status: ReplayStatus) -> None:
 
 
 def progress(workspace: Workspace, job_id: UUID) -> JobProgress:
-    """How far it is. Raises Unknown if there is no such load job."""
+    """Returns the progress of the job. Raises Unknown if there is no such load job."""
     current = job(workspace, job_id)
     replay, newest = current.replay, workspace.catalog.replays.progress(current.replay.id)
     reported = replay.progress_published + replay.progress_found

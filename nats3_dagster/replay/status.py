@@ -27,7 +27,8 @@ def status(workspace: Workspace, replay_id: str) -> ReplayStatus:
 
 
 def statuses(workspace: Workspace, archive: str | None = None, limit: int | None = None) -> tuple[ReplayStatus, ...]:
-    """Those of the archive of this name, or all; newest first. Raises OperatorError if there is no such archive."""
+    """Returns the statuses of the archive of this name, or all; newest first. Raises OperatorError if there is no such
+    archive."""
     catalog = workspace.catalog
     selected = catalog.replays.select(catalog.archives.get(archive) if archive else None, limit=limit)
     return tuple(settled(workspace, replay) for replay in selected)

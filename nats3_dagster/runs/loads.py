@@ -20,9 +20,9 @@ _JOB, _OP = "resume_replay", "resume_recorded_replay"
 
 
 def starter(settings: Settings, spec: ReplaySpec) -> Starter:
-    """How the replay is started here: as a run of Dagster or a process of its own. Raises DagsterError when the
-    webserver does not answer or has no such job, EngineError when there is no Java: before anything is recorded that
-    nothing could run."""
+    """Returns the function that starts the replay here: as a run of Dagster or a process of its own. Raises
+    DagsterError when the webserver does not answer or has no such job, EngineError when there is no Java: before
+    anything is recorded that nothing could run."""
     if not _is_queued(settings, spec):
         if not settings.connect:
             from nats3_dagster.pipeline.session import prepare  # it imports PySpark, 0.5 s

@@ -12,7 +12,7 @@ from nats3_dagster.settings.private import make_folder, open_private
 
 
 def log_of(replay_id: str) -> Path:
-    """Where the detached process of a replay writes, on the machine that started it."""
+    """Returns the file to which the detached process of a replay writes, on the machine that started it."""
     return home() / "logs" / f"load-{replay_id}.log"
 
 

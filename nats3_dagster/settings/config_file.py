@@ -27,7 +27,7 @@ def config_path() -> Path:
 
 
 def config_label() -> str:
-    """How texts name the file."""
+    """Returns the name of the file in texts."""
     return str(config_path()) if os.environ.get("NATS3_CONFIG") else "nats3.toml"
 
 

@@ -128,7 +128,7 @@ def _aws(*names: str, default: Any = None) -> Any:
 
 
 def implausible(key: str, text: str) -> str | None:
-    """Why the text cannot be the value of a setting, without a word of it. None if it can."""
+    """Returns the reason why the text cannot be the value of a setting, without a word of it. None if it can."""
     field = Fields.model_fields[key]
     hints = _parts(field.annotation) | {*field.metadata}
     if address := next((hint for hint in hints if isinstance(hint, Address)), None):

@@ -179,7 +179,8 @@ def _parameters_of_path(path: str) -> tuple[str, str]:
 
 
 def _parameters(text: str, separator: str) -> str:
-    """Those that are known to be none of a secret; of the others the name is shown where it can be one."""
+    """Returns the parameters that are known to be none of a secret; of the others the name is shown if it can be
+    one."""
     shown: list[str] = []
     for parameter in text.split(separator):
         name, equals, value = parameter.partition("=")

@@ -81,8 +81,8 @@ def unknown_variables() -> dict[str, str | None]:
 
 
 def _service_links() -> list[str]:
-    """How the variables begin that Kubernetes sets in each pod of a namespace with a service called `nats3-...`: it has
-    NATS3_API_SERVICE_HOST, NATS3_API_PORT=tcp://... and more of the service `nats3-api`."""
+    """Returns the beginnings of the variables that Kubernetes sets in each pod of a namespace with a service called
+    `nats3-...`: it has NATS3_API_SERVICE_HOST, NATS3_API_PORT=tcp://... and more of the service `nats3-api`."""
     services = [name.removesuffix(_HOST) for name in os.environ if name.startswith(PREFIX) and name.endswith(_HOST)]
     return [service + end for service in services for end in ("_SERVICE_", "_PORT")]
 

@@ -77,7 +77,7 @@ def context_names() -> list[str]:
 
 
 def context_file(name: str) -> Path:
-    """Where the context of this name is. Raises OperatorError for a name that none can have."""
+    """Returns the path of the context of this name. Raises OperatorError for a name that none can have."""
     check("The name of the NATS context", name)
     if not re.fullmatch(r"[^/\\\s]+", name) or ".." in name:
         raise OperatorError("The name of the NATS context is invalid", "Give the name that nats context ls shows")

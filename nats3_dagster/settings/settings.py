@@ -64,7 +64,7 @@ class Settings(Fields):
         return settings, list(faults.values())
 
     def source(self, key: str) -> str:
-        """Where a value comes from: `environment variable NATS3_NATS_URL`, `nats3.toml`, `default` and so on."""
+        """Returns the source of a value: `environment variable NATS3_NATS_URL`, `nats3.toml`, `default` and so on."""
         return self._sources.get(key, DEFAULT)
 
     def secret_files(self) -> list[Path]:
@@ -79,7 +79,8 @@ class Settings(Fields):
         return list(dict.fromkeys(files))
 
     def origins(self) -> list[str]:
-        """Where the values come from, each once: `the environment`, `nats3.toml`, `NATS context prod` and so on."""
+        """Returns the sources of the values, each once: `the environment`, `nats3.toml`, `NATS context prod` and so
+        on."""
         of_environment = ("environment variable ", "file ")
         return sorted({"the environment" if s.startswith(of_environment) else s for s in self._sources.values()})
 
@@ -95,7 +96,7 @@ class Settings(Fields):
 
     @property
     def nats(self) -> NatsOptions:
-        """How to reach NATS. Raises OperatorError when it is not set."""
+        """The options to reach NATS. Raises OperatorError when it is not set."""
         if not self.nats_url:
             raise OperatorError("The address of NATS is not set", Next.SET_NATS_URL(home=str(home())))
         return NatsOptions(
@@ -138,7 +139,7 @@ class Settings(Fields):
 
     @property
     def store(self) -> StoreOptions:
-        """How to reach the object store. Raises OperatorError."""
+        """The options to reach the object store. Raises OperatorError."""
         region, endpoint = self.s3_region, self.s3_endpoint
         if self.s3_profile and not self.s3_access_key_id and (region is None or endpoint is None):
             # A profile says where it is valid: the SDK's own clients go there.
@@ -181,8 +182,8 @@ class Settings(Fields):
         return (cert, key) if cert and key else None
 
     def object_url(self, bucket: str, key: str) -> str:
-        """Where an object is, or with a slash at the key's end a folder, for people: `s3://...` or `file://...`, or
-        the scheme of a cloud."""
+        """Returns the address of an object, or with a slash at the key's end of a folder, for people: `s3://...` or
+        `file://...`, or the scheme of a cloud."""
         there = self.store.of(bucket)
         if there.cloud is not None:
             return f"{bucket}/{key}"
@@ -227,5 +228,5 @@ def _store_of(profile: str) -> StoreOptions:
 
 @functools.cache
 def _warn(text: str) -> None:
-    """Once in a process: Dagster's loads the settings every few seconds."""
+    """Warns once in a process: Dagster's loads the settings every few seconds."""
     log.warning(text)

@@ -1,4 +1,4 @@
-"""Where each value comes from: environment, NATS context, nats3.toml, embedded stack, or the default.
+"""The source of each value: environment, NATS context, nats3.toml, embedded stack, or the default.
 
 Invariant: an empty variable is as good as none, and a variable and its _FILE are never both used.
 """

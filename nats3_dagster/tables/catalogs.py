@@ -158,7 +158,7 @@ def _learn(configured: Mapping[str, Any]) -> None:
 
 
 def _file_io(settings: Settings) -> dict[str, str]:
-    """How pyiceberg reaches the store that the archive is in."""
+    """Returns the options with which pyiceberg reaches the store that the archive is in."""
     options = settings.store
     if options.folder is not None:
         return {}

@@ -21,7 +21,7 @@ _LOCATION: Final = re.compile(r"(?:(gs)://([^/@]+)|(abfss)://([^/@]+)@[^/]+)/(.+
 
 
 class CloudFiles(PyArrowFileIO):
-    """As pyiceberg's own FileIO, but for the two clouds."""
+    """A FileIO like pyiceberg's own, but for the two clouds."""
 
     def new_input(self, location: str) -> InputFile:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The file to read."""

@@ -1,4 +1,4 @@
-"""How an archive looks as a table: its columns, its partitions, and the entry of a chunk.
+"""The form of an archive as a table: its columns, its partitions, and the entry of a chunk.
 
 Invariant: what an entry says of a file is exact, or is left out. Engines skip files by it, and some answer min, max and
 count by it alone.
@@ -136,7 +136,7 @@ def facts_of(file: TableFile) -> tuple[Any, ...]:
 
 
 def _long(number: int) -> bytes:
-    """As Iceberg writes a long."""
+    """Returns the bytes of a long as Iceberg writes them."""
     return number.to_bytes(8, "little", signed=True)
 
 

@@ -171,8 +171,9 @@ def _under_table(table: "Table", batch: "_Batch") -> Iterator[str]:
 
 
 def _work(workspace: Workspace, known: ArchiveTable, table: "Table") -> _Work:
-    """Computed from what the newest snapshot says of itself, and what came and went since: no manifest is read for it.
-    Only of a snapshot that this catalog began: one of a newer copy of the catalog counts other revisions and chunks."""
+    """Returns the work, computed from what the newest snapshot says of itself, and what came and went since: no
+    manifest is read for it. This holds only for a snapshot that this catalog began: one of a newer copy of the catalog
+    counts other revisions and chunks."""
     snapshot = table.current_snapshot()
     says = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     if snapshot and is_known(known, snapshot) and says.keys() >= {_REVISION, _CHUNKS, _LAST}:

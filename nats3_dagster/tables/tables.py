@@ -152,7 +152,8 @@ def _identifier(text: str) -> str:
 
 
 def _location(workspace: Workspace, archive: Archive) -> str:
-    """Outside of where chunks lie, so that nothing that cleans up a table's folder comes upon one."""
+    """Returns a location outside of the chunks' folders, so that nothing that cleans up a table's folder comes upon a
+    chunk."""
     from nats3_dagster.tables.layout import location
 
     spec = archive.spec

@@ -34,7 +34,11 @@ _WORDS = [
     (re.compile(rf"\b(?:{words.replace(' ', chr(92) + 's+')})(?!\w)", re.IGNORECASE), instead)
     for words, instead in INSTEAD.items()
 ]
-_FIRST_WORD = re.compile(r"\s*(What|Whether|Of|By|Who)\b")
+_FIRST_WORD = re.compile(
+    r"\s*(After|Also|Always|As|Asked|At|Before|Beside|Between|By|For|From|How|If|In|Its|Never|None|Of|On|Once|Over|Those"
+    r"|To|Under|Until|What|When|Where|Whether|Which|While|Who|Why|With|Without)\b"
+)
+_FIRST_WORD_OF_QUERY = re.compile(r"\s*(What|Whether|Of|By|Who)\b")
 _QUOTED = re.compile(r"(`+).*?\1|(?<=\])\([^)\s]*\)", re.DOTALL)
 
 
@@ -119,7 +123,7 @@ def query_problems(file: Path) -> list[str]:
     first = [
         f"{number}: a comment begins with {begins[1]!r}: write a verb or a noun first"
         for number, (before, line) in enumerate(pairwise(["", *prose]), 1)
-        if not before and (begins := _FIRST_WORD.match(line))
+        if not before and (begins := _FIRST_WORD_OF_QUERY.match(line))
     ]
     return [*first, *problems("\n".join(prose), 1)]
 

@@ -31,7 +31,7 @@ router = APIRouter(tags=["load"], route_class=JsonRoute)
 
 
 def starts() -> Callable[[Settings, ReplaySpec], loads.Starter]:
-    """How the server has replays run."""
+    """Returns the function that says how the server has a replay run."""
     return loads.starter
 
 
@@ -131,8 +131,8 @@ async def get_load_job_progress(
     request: Request,
     accept: Annotated[str, Header(description="`text/event-stream` for events.")] = "",
 ) -> Any:
-    """How far it is. As events: `progress` at every change, a comment every 15 s, and `end` when it has succeeded or
-    failed."""
+    """The progress of the job. As events: `progress` at every change, a comment every 15 s, and `end` when it has
+    succeeded or failed."""
     document = ReplayProgress.of(await run_in_threadpool(jobs.progress, work, job_id), WORDS)
     if "text/event-stream" not in accept:
         return Json(document)

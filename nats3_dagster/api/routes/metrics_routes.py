@@ -11,7 +11,7 @@ router = APIRouter(tags=["status"], route_class=JsonRoute)
 
 
 async def _scrapes(request: Request) -> Scrapes:
-    """Those of the server. In its loop, so that two requests do not make two."""
+    """Returns the scrapes of the server. It runs in the server's loop, so that two requests do not make two."""
     state = request.app.state
     if not hasattr(state, "scrapes"):
         state.scrapes = Scrapes(state.workspace)

@@ -132,6 +132,6 @@ def _report(archive: Archive, messages: int) -> None:
 
 
 def _reach(batches: Iterable[pa.RecordBatch]) -> SeqRange | None:
-    """From the first to the last sequence; None for no message."""
+    """Returns the range from the first to the last sequence; None for no message."""
     ends = [(batch.column("seq")[0].as_py(), batch.column("seq")[-1].as_py()) for batch in batches]
     return SeqRange(ends[0][0], ends[-1][1]) if ends else None

@@ -35,7 +35,7 @@ class HourRun:
 
     @property
     def untried(self) -> int:
-        """How many hours were not tried when the run ended."""
+        """The number of hours that were not tried when the run ended."""
         return len(self.hours) - self._tried
 
     def succeed(self) -> None:

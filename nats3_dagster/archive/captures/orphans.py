@@ -60,7 +60,7 @@ class Orphans:
         self.refused: dict[str, str] = {}
 
     def overlapping(self, incarnation: Incarnation, ranges: Sequence[SeqRange]) -> Iterator[Orphan]:
-        """Those that hold sequences of the ranges, the longest first. Raises StoreError, SourceError."""
+        """Yields the orphans that hold sequences of the ranges, the longest first. Raises StoreError, SourceError."""
         for key in self.keys(incarnation, ranges):
             if orphan := self.open(key, incarnation):
                 yield orphan
@@ -159,7 +159,8 @@ class Orphans:
         return self._listed[folder]
 
     def _folders(self, incarnation: Incarnation, within: SeqRange) -> Iterator[str]:
-        """Where chunks of these sequences may lie: in the hours between those before them and after them."""
+        """Yields the folders in which chunks of these sequences may lie: in the hours between those before them and
+        after them."""
         spec = self._archive.spec
         first, last = self._workspace.catalog.hours.around(self._archive, incarnation, within)
         end_ns = hour_start(last) if last else time.time_ns() + HOUR_NS  # clocks differ

@@ -43,7 +43,7 @@ class RangeCapture:
 
     @property
     def failed_hour(self) -> str:
-        """After an error: the hour that failed. It is the one of the chunk that the store did not take, or of the first
+        """The hour that failed, after an error. It is the one of the chunk that the store did not take, or of the first
         sequence that is not accounted for."""
         failed = self._uploads.failed
         return failed.hour if failed else self._job.hours[self._hour_at(self._next)][0]

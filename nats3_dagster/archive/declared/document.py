@@ -141,7 +141,7 @@ def _tables(value: Any) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML with tables that know their lines."""
+    """A loader of safe YAML whose tables know their lines."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

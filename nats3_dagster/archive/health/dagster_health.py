@@ -53,7 +53,7 @@ class InstanceState:
     retries: int = 0
 
     def limit(self, pool: str) -> int | None:
-        """None where there is no limit."""
+        """Returns the limit of the pool; None if it has no limit."""
         return self.pools.get(pool, self.default_limit)
 
 

@@ -66,7 +66,7 @@ def check(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _archives(workspace: Workspace) -> Sequence[Archive]:
-    """None where the catalog cannot be asked, which is a finding of its own."""
+    """Returns all archives; none if the catalog cannot be asked, which is a finding of its own."""
     try:
         return workspace.catalog.archives.all()
     except Nats3Error:

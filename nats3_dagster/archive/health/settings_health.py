@@ -16,7 +16,7 @@ AREA = "settings"
 
 
 def check(settings: Settings) -> Iterator[Finding]:
-    """Never a value: some are secrets."""
+    """Yields findings about the settings. They never show a value: some are secrets."""
     origins = settings.origins()
     yield Finding("ok", AREA, f"Settings come from: {', '.join(origins)}" if origins else "No setting is set")
     _, fault = read_owners(settings.owners)

@@ -74,7 +74,7 @@ def _may_be_chunk(one: ObjectVersion) -> bool:
 
 
 def count_in(reader: ChunkReader, ranges: Sequence[SeqRange]) -> int:
-    """How many messages of these sequences, which ascend, an object has. Raises ChunkError."""
+    """Returns the number of messages of these sequences, which ascend, in an object. Raises ChunkError."""
     return _Sequences(ranges).count(reader)
 
 
@@ -91,7 +91,7 @@ class _Sequences:
         return at < len(self._lasts) and int(self._firsts[at]) <= covers.last
 
     def count(self, reader: ChunkReader) -> int:
-        """How many messages of them an object has. Raises ChunkError."""
+        """Returns the number of messages of them in an object. Raises ChunkError."""
         found = 0
         for batch in reader.batches(["seq"]) if self.touch(reader.meta.covers) else ():
             seqs: Int64s = batch.column("seq").to_numpy()
@@ -134,7 +134,7 @@ def remove(workspace: Workspace, archive: Archive, traces: Sequence[Trace]) -> t
 
 
 def _kept_by(workspace: Workspace, trace: Trace, error: StoreError) -> str:
-    """Why the store keeps a version, and until when if it says so."""
+    """Returns the reason why the store keeps a version, and until when if it says so."""
     store = workspace.settings.store
     until = locked_until(store, trace.bucket, trace.key, trace.version)
     keeper = "Object Lock" if store.of(trace.bucket).cloud is None else "a policy of the bucket"
@@ -142,13 +142,13 @@ def _kept_by(workspace: Workspace, trace: Trace, error: StoreError) -> str:
 
 
 def _soft_deleted(workspace: Workspace, trace: Trace) -> str:
-    """Why soft delete keeps a version, and until when if the cloud says so."""
+    """Returns the reason why soft delete keeps a version, and until when if the cloud says so."""
     until = locked_until(workspace.settings.store, trace.bucket, trace.key, trace.version)
     return f"{_SOFT_DELETED}{f' until {until.isoformat()}' if until else ', and it cannot be read'}"
 
 
 def _needed(workspace: Workspace, archive: Archive, trace: Trace) -> str:
-    """Why an object with erased messages may not go yet; empty where it may."""
+    """Returns the reason why an object with erased messages may not go yet; empty if it may."""
     bucket, key = trace.bucket, trace.key
     if trace.why:
         return trace.why

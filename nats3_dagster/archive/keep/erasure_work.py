@@ -57,7 +57,7 @@ class Erased:
 
 
 def carry_out_open(workspace: Workspace, archive: Archive) -> Erased:
-    """Under the lock. Nothing is removed from a bucket before each record is there."""
+    """Carries out the open erasures under the lock. Nothing is removed from a bucket before each record is there."""
     erasures = workspace.catalog.erasures
     if is_unchecked(workspace, archive):
         return Erased(archive.name, objects=0, problem=unchecked_error(archive))

@@ -124,7 +124,7 @@ def _ended_filters(workspace: Workspace, archive: Archive) -> tuple[FormerFilter
 
 
 def differences(archive: Archive, wanted: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """Those of the wanted values that the archive has not. Raises OperatorError for a field that archives do not
+    """Returns the wanted values that the archive does not have. Raises OperatorError for a field that archives do not
     have, and for an invalid filter."""
     found: list[Difference] = []
     for field, new in wanted.items():

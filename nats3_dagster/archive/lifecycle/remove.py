@@ -51,7 +51,8 @@ def to_delete(workspace: Workspace, name: str, *, purge: bool = False) -> ToDele
 
 
 def left(workspace: Workspace, name: str) -> int:
-    """How many objects of deleted archives of this name, and of retired chunks, are still in the store."""
+    """Returns the number of objects of deleted archives of this name, and of retired chunks, that are still in the
+    store."""
     catalog = workspace.catalog
     dead = sum(1 for _ in catalog.removals.dead_objects(name))
     in_copies = [lag for archive in catalog.archives.deleted(name) for lag in catalog.copies.lags(archive).values()]

@@ -68,7 +68,7 @@ def highest_hours(strays: Iterable[StrayManifest]) -> list[str]:
 
 
 def baseless_manifests(workspace: Workspace, archive: Archive, strays: Iterable[StrayManifest]) -> list[StrayManifest]:
-    """Those of the strays that would be taken for the truth and from which nothing can be taken: they are no manifests,
+    """Returns the strays that would be taken for the truth and from which nothing can be taken: they are no manifests,
     or none of their objects is there. Raises StoreError."""
     spec = archive.spec
     bucket = workspace.bucket(spec.bucket)

@@ -248,7 +248,8 @@ def _put_back(workspace: Workspace, chunk: Chunk, data: bytes | memoryview) -> N
 def _unlisted_messages(
     archive: Archive, old: ChunkMeta, metas: Sequence[ChunkMeta], objects: dict[str, bytes], orphans: Orphans
 ) -> int:
-    """How many messages of the old chunk's sequences are in unlisted objects and not in the new chunks."""
+    """Returns the number of messages of the old chunk's sequences that are in unlisted objects and not in the new
+    chunks."""
     held: Int64s = np.array([], np.int64)
     for meta in metas:
         reader = open_chunk(objects[meta.key], meta)
@@ -284,7 +285,8 @@ def _as_lost(gap: Gap) -> Gap:
 
 
 def _is_as_written(workspace: Workspace, meta: ChunkMeta) -> bool:
-    """Asked of the store once more: one bad answer is too little to replace an object."""
+    """True if the object is as it was written. It asks the store once more: one bad answer is too little to replace an
+    object."""
     try:
         _as_written(workspace.bucket(meta.bucket), meta)
     except (ObjectMissing, ChunkError):

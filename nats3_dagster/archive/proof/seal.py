@@ -71,8 +71,8 @@ def ended_hours(workspace: Workspace, archive: Archive) -> tuple[str, int]:
 def complete_hours(
     workspace: Workspace, archive: Archive, hours: Collection[str]
 ) -> tuple[set[str], Nats3Error | None]:
-    """Those of the hours that have ended, can be sealed now, and are not; and why the stream could not say where the
-    newest hours end, which are then left out."""
+    """Returns the hours that have ended, can be sealed now, and are not; and the reason why the stream could not say
+    where the newest hours end, which are then left out."""
     first, _ = ended_hours(workspace, archive)
     own = {hour for hour in hours if hour >= first}
     if not own:
@@ -82,7 +82,7 @@ def complete_hours(
 
 
 def position(workspace: Workspace, archive: Archive) -> Position:
-    """Asked of the catalog and two clocks."""
+    """Returns the position, from the catalog and two clocks."""
     closed = newest_closed(ask_clocks(workspace).earliest_ns)
     return Position(archive.id, workspace.catalog.hours.revision(archive), closed)
 

@@ -56,8 +56,8 @@ def examine(workspace: Workspace, archive: Archive, orphans: Orphans | None = No
 
 
 def _foreign_reason(workspace: Workspace, archive: Archive, key: str) -> str:
-    """Why an object with the name of no chunk is not adopted, with the messages that it has; empty if it has none that
-    can be read. Raises StoreError."""
+    """Returns the reason why an object with the name of no chunk is not adopted, with the messages that it has; empty
+    if it has none that can be read. Raises StoreError."""
     try:
         reader = open_chunk(workspace.bucket(archive.spec.bucket).get(key))
         meta = reader.verify()
@@ -132,12 +132,12 @@ def _fill_chunks(
 
 
 def missing_of(workspace: Workspace, archive: Archive, reader: ChunkReader) -> int:
-    """How many messages of an object no live chunk has, and were not removed."""
+    """Returns the number of messages of an object that no live chunk has, and that were not removed."""
     return _missing(workspace, archive, reader, _seqs(archive, reader))
 
 
 def _missing(workspace: Workspace, archive: Archive, reader: ChunkReader, seqs: Int64s) -> int:
-    """How many of the sequences no live chunk has a message of, and no gap of a message that was removed."""
+    """Returns the number of the sequences that have no message in a live chunk, and no gap of a removed message."""
     meta = reader.meta
     missing = np.ones(len(seqs), bool)
     for chunk in workspace.catalog.chunks.select(

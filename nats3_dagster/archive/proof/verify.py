@@ -121,7 +121,7 @@ def verify_seals(workspace: Workspace, seals: Iterable[Seal]) -> Iterator[tuple[
 
 
 def find_holes(workspace: Workspace, archive: Archive) -> Holes:
-    """Asked of the catalog alone."""
+    """Returns the holes of the archive. It asks the catalog alone."""
     coverage = workspace.catalog.coverage
     parts = coverage.all(archive)
     ranges: list[SeqRange] = []

@@ -18,7 +18,7 @@ _NEAR = 4
 
 
 class Candidates:
-    """For one read: it keeps what it has asked."""
+    """The candidates of one read: it keeps what it has asked."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class CursorState:
 
     @classmethod
     def begin(cls, archive: Archive, selection: Selection, *, over_gaps: bool) -> Self:
-        """Before the first message of the selection."""
+        """Returns the state before the first message of the selection."""
         return cls(archive.name, str(archive.job_id), selection, over_gaps)
 
     @classmethod

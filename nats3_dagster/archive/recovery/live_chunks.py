@@ -161,7 +161,8 @@ class LiveChunks:
         one.configs.setdefault(chunk.footer.stream_config, chunk.footer.config)
 
     def _chosen(self, cluster: list[tuple[int, SeqRange, str]]) -> Iterator[LiveChunk]:
-        """Those of some objects, whose sequences overlap, that do not overlap and have the most messages together."""
+        """Yields chunks of some objects whose sequences overlap: those that do not overlap and have the most messages
+        together."""
         chunks: dict[str, LiveChunk] = {}
         for _, _, key in cluster:
             opened = self._open(key)

@@ -86,7 +86,7 @@ def _sweep_uploads(workspace: Workspace, archive: Archive, before: datetime, *, 
 
 
 def _reason(workspace: Workspace, archive: Archive, orphans: Orphans, item: Unlisted) -> str:
-    """Why the object stays; empty if the archive does not need it."""
+    """Returns the reason why the object stays; empty if the archive does not need it."""
     if item.reason:
         return item.reason
     if item.missing:

@@ -96,7 +96,7 @@ def _chosen(workspace: Workspace, archive: Archive, selection: Selection, hours:
 
 
 def _summed(workspace: Workspace, archive: Archive, selection: Selection, hours: Sequence[HourOfChunks]) -> Chosen:
-    """Added up by Postgres, but for chunks that the times or the sequences cut."""
+    """Returns what is chosen. Postgres adds it up, but for chunks that the times or the sequences cut."""
     extent, chunks = Extent(selection), tuple[Chunk, ...]()
     if cut := {hour.hour for hour in hours if hour.is_cut}:
         chunks = workspace.catalog.chunks.select(

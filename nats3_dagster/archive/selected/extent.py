@@ -32,7 +32,7 @@ class SelectedPart:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """No selected message lies outside; None where the catalog does not know."""
+    """The bounds of the selected messages: none lies outside. None where the catalog does not know."""
 
     first_seq: int | None = None
     last_seq: int | None = None

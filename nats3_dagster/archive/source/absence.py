@@ -18,8 +18,8 @@ _OUTSIDE = {"retention", "mirror"}
 
 
 def absence_reason(configs: Iterable[Mapping[str, Any]], *, below_head: bool) -> Reason:
-    """Why a sequence is absent that is below the stream's first one, or above it. `configs`: all configurations that
-    the stream may have had since the message was stored, or what they say of removing."""
+    """Returns the reason why a sequence is absent that is below the stream's first one, or above it. `configs`: all
+    configurations that the stream may have had since the message was stored, or what they say of removing."""
     removing = [removing_settings(config) for config in configs]
     settings = {name for one in removing for name in one}
     superseded, ttl = _PER_SUBJECT in settings, bool(settings & _TTL)
@@ -76,7 +76,7 @@ class Absences:
 
     @property
     def inside(self) -> Reason:
-        """Why sequences between the messages of a chunk are absent."""
+        """The reason why sequences between the messages of a chunk are absent."""
         if self._given_up:
             return "damaged"
         return "unselected" if self._filtered else absence_reason(self._configs, below_head=False)

@@ -24,9 +24,9 @@ SAMPLES = 8
 
 
 def disagreement(link: Link, reader: ChunkReader, incarnation: Incarnation) -> str:
-    """Why the object is of another history than its stream: a text; empty where the stream has the same messages, or
-    has none of them any more. `incarnation`: of the object, as the catalog has it. The stream's leader answers. Raises
-    SourceError."""
+    """Returns the reason, a text, why the object is of another history than its stream; empty if the stream has the
+    same messages, or has none of them any more. `incarnation`: of the object, as the catalog has it. The stream's
+    leader answers. Raises SourceError."""
     try:
         state = stream_state(link, incarnation.stream)
     except UnknownStream:
@@ -70,7 +70,8 @@ def _last(link: Link, stream: str, held: Sequence[int], subject: str, *, is_whol
 
 
 def _other(reader: ChunkReader, held: Container[int], stream: str, message: Mapping[str, str]) -> str:
-    """How the stream's message differs from what the object has at its sequence; empty where it does not."""
+    """Returns the difference between the stream's message and what the object has at its sequence; empty if there is
+    none."""
     seq = int(message["seq"])
     if seq not in held:
         return f"stream {stream} has a message at sequence {seq}, and the object has none"

@@ -27,7 +27,7 @@ class Clocks:
 
     @property
     def difference(self) -> str:
-        """Which clocks differ by more than CLOCKS_S; empty if none do."""
+        """The clocks that differ by more than CLOCKS_S, as text; empty if none do."""
         clocks = self._by_name
         if max(clocks.values()) - self.earliest_ns <= CLOCKS_S * SECOND_NS:
             return ""

@@ -221,7 +221,8 @@ def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Dur
 
 
 def _unfit(durable: Durable, spec: ArchiveSpec, *, fresh: bool = True) -> Iterator[str]:
-    """Why an archive cannot take its messages through the durable. `fresh`: it is for a new archive."""
+    """Yields the reasons why an archive cannot take its messages through the durable. `fresh`: it is for a new
+    archive."""
     config = durable.config
     if not config.get("durable_name"):
         yield "is ephemeral: it would be gone with the connection"
@@ -260,7 +261,7 @@ def _unfit(durable: Durable, spec: ArchiveSpec, *, fresh: bool = True) -> Iterat
 
 
 def _too_small(workspace: Workspace, durable: Durable) -> Iterator[str]:
-    """Why the durable cannot deliver every message that a stream may store."""
+    """Yields the reasons why the durable cannot deliver every message that a stream may store."""
     most, least = int(durable.config.get("max_bytes") or 0), workspace.link.client.max_payload + FRAME_BYTES
     if 0 < most < least:
         yield f"gives a pull request {most:,} bytes at most (max_bytes), and a message may have {least:,}"

@@ -1,4 +1,4 @@
-"""When an archive without a new capture is late. It imports nothing: Dagster's definitions are made of it."""
+"""Lateness of an archive without a new capture. It imports nothing: Dagster's definitions are made of it."""
 
 # From a warning to a failure.
 FAILS_AFTER_S = 24 * 3600

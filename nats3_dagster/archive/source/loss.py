@@ -14,7 +14,7 @@ WARN_AT, ERROR_AT = 0.5, 0.9
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How near a stream is to deleting what has not been captured."""
+    """The progress of a stream towards deleting what has not been captured."""
 
     # The share of the way to deletion that the oldest uncaptured message has gone, by the nearest limit.
     used: float = 0.0

@@ -80,7 +80,7 @@ class StreamRequest:
 
     @property
     def config(self) -> dict[str, Any]:
-        """As STREAM.CREATE takes it."""
+        """The configuration, as STREAM.CREATE takes it."""
         age_s, window_s = self.max_age_s or 0, self.duplicate_window_s
         # The server's own default, which a limit on age below it would make invalid.
         window_s = min(120, age_s or 120) if window_s is None else window_s
@@ -114,7 +114,8 @@ def find(workspace: Workspace, name: str) -> StreamReport:
 
 
 def subjects(workspace: Workspace, name: str, filter_: str = ">") -> dict[str, int]:
-    """How many messages of each subject the stream has now, the most first. Raises UnknownStream, SourceError."""
+    """Returns the number of messages of each subject that the stream has now, the most first. Raises UnknownStream,
+    SourceError."""
     check_filter(filter_)
     counts = streams.subject_counts(workspace.link, name, filter_)
     return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))

@@ -62,7 +62,7 @@ def end_of(workspace: Workspace, archive: Archive, state: StreamState, hour: str
 
 
 class _Windows:
-    """Which hour a sequence is captured in: the one whose window in a capture's plan holds it.
+    """The hour in which a sequence is captured: the one whose window in a capture's plan holds it.
 
     That is mostly the hour of its store time. Where the server's clock was set back it is not, and a deleted message
     has no time; but the windows tile the sequences whatever the clock did, and only they decide."""

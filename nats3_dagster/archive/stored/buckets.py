@@ -12,8 +12,8 @@ from nats3_dagster.workspace import Workspace
 def missing_buckets(
     workspace: Workspace, spec: ArchiveSpec, names: Sequence[str], *, create_bucket: bool
 ) -> tuple[str, ...]:
-    """Those of the archive's buckets `names` that do not exist, and are to be made. Raises OperatorError for them
-    unless `create_bucket`, StoreError where the store refuses the answer."""
+    """Returns the archive's buckets of `names` that do not exist, and are to be made. Raises OperatorError for them
+    unless `create_bucket`, StoreError if the store refuses the answer."""
     store = workspace.settings.store
     missing = tuple(name for name in names if not bucket_exists(store, name))
     if missing and not create_bucket:

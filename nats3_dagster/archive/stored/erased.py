@@ -13,7 +13,7 @@ from nats3_dagster.workspace import Workspace
 def erased_of(
     workspace: Workspace, archive: Archive, incarnation: Incarnation, ranges: Sequence[SeqRange]
 ) -> tuple[SeqRange, ...]:
-    """Those of the sequences that were erased, ascending. `ranges`: ascending."""
+    """Returns the parts of the sequences that were erased, ascending. `ranges`: ascending."""
     if not ranges:
         return ()
     within = SeqRange(ranges[0].first, ranges[-1].last)

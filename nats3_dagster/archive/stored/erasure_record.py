@@ -25,7 +25,8 @@ _KEY = re.compile(r"/_erasures/(\d{8})-(?P<digest>[0-9a-f]{64})\.json$")
 
 
 def records_folder(folder: str) -> str:
-    """Where the records of an archive's folder lie. Engines that read Parquet files leave names with _ out."""
+    """Returns the folder in which the records of an archive's folder lie. Engines that read Parquet files leave names
+    with _ out."""
     return f"{folder}/_erasures"
 
 

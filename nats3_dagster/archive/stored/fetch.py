@@ -25,8 +25,8 @@ def fetch_chunks(bucket_of: BucketOf, chunks: Iterable[Chunk], ahead: int) -> It
 def fetch_each(
     bucket_of: BucketOf, chunks: Iterable[Chunk], ahead: int, *, or_copies: bool = False
 ) -> Generator[tuple[Chunk, Future[ChunkReader]]]:
-    """As `fetch_chunks`, but what a chunk fails of is raised by its future's `result()`, and others follow. Copies are
-    asked with `or_copies` only."""
+    """Yields the chunks as `fetch_chunks` does, but what a chunk fails of is raised by its future's `result()`, and
+    others follow. Copies are asked with `or_copies` only."""
 
     def fetch(chunk: Chunk) -> ChunkReader:
         def read(bucket: Bucket) -> ChunkReader:

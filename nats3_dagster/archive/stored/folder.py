@@ -215,7 +215,7 @@ def _is_deleted(workspace: Workspace, owner: Owner) -> bool:
 
 
 def owner_of(bucket: Bucket, folder: str) -> Owner | None:
-    """None where there is no owner object. Raises StoreError for one that cannot be read."""
+    """Returns the owner; None if there is no owner object. Raises StoreError for one that cannot be read."""
     return _object(bucket, folder).read()
 
 

@@ -65,7 +65,7 @@ class SweptOrphans:
 
 
 def no_progress(done: int, total: int) -> None:
-    """No progress is shown."""
+    """Shows no progress."""
 
 
 def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress = no_progress) -> int:

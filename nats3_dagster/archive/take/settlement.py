@@ -37,8 +37,8 @@ class Settled:
 
 
 def noticed(workspace: Workspace, archive: Archive, durable: Durable) -> Deliveries:
-    """Which deliveries of the durable the archive accounts for. One that was made again since counts from its
-    acknowledged ones on, and what was stored before it was made may be lost. Raises SourceError."""
+    """Returns the deliveries of the durable that the archive accounts for. One that was made again since counts from
+    its acknowledged ones on, and what was stored before it was made may be lost. Raises SourceError."""
     deliveries = workspace.catalog.durables.deliveries(archive)
     if deliveries and deliveries.created_ns == durable.created_ns:
         if durable.consumer_seq >= deliveries.consumer_seq:

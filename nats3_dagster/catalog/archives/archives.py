@@ -86,7 +86,7 @@ class Archives:
             return tuple(row.archive() for row in sql.rows(ArchiveRow, "archives"))
 
     def find(self, name: str) -> Archive | None:
-        """None when there is none of this name, or it is deleted."""
+        """Returns the archive; None if there is none of this name, or it is deleted."""
         with self._session.reading() as sql:
             row = sql.row(ArchiveRow, "archive", name=name)
         return row.archive() if row else None
@@ -125,12 +125,12 @@ class Archives:
         return row.totals() if row else None
 
     def versions(self) -> tuple[ArchiveVersion, ...]:
-        """How far each has changed that is not deleted, oldest archive first."""
+        """Returns the version of each archive that is not deleted, the oldest archive first."""
         with self._session.reading() as sql:
             return tuple(sql.rows(ArchiveVersion, "archive_versions"))
 
     def of(self, archive_ids: Collection[int]) -> tuple[Archive, ...]:
-        """Those of them that are not deleted."""
+        """Returns the archives of these ids that are not deleted."""
         with self._session.reading() as sql:
             return tuple(row.archive() for row in sql.rows(ArchiveRow, "archives_of", archives=[*archive_ids]))
 

@@ -26,12 +26,12 @@ class Durables:
         self._session = session
 
     def deliveries(self, archive: Archive) -> Deliveries | None:
-        """None where no durable of the archive was seen."""
+        """Returns the deliveries; None if no durable of the archive was seen."""
         with self._session.reading() as sql:
             return sql.row(Deliveries, "deliveries", archive=archive.id)
 
     def all(self) -> dict[int, Deliveries]:
-        """Those of the archives that are not deleted, by the archive's id."""
+        """Returns the deliveries of the archives that are not deleted, by the archive's id."""
         with self._session.reading() as sql:
             rows = sql.rows(DurableRow, "all_deliveries")
         return {

@@ -33,7 +33,7 @@ _BATCH = 10_000
 
 @dataclass(slots=True, kw_only=True)
 class _InTimeRow:
-    """Between which sequences the chunks of a time lie: `first` None where there is none, `last` None where there are
+    """The sequences between which the chunks of a time lie: `first` None if there is none, `last` None if there are
     many."""
 
     first: int | None

@@ -79,7 +79,7 @@ class Coverages:
             sql.run("record_unknown_end", archive=archive.id, last=last, **_named(incarnation))
 
     def incarnations(self, archive: Archive) -> tuple[Incarnation, ...]:
-        """Those that the archive has coverage of, oldest first."""
+        """Returns the incarnations that the archive has coverage of, oldest first."""
         return tuple(c.incarnation for c in self.all(archive))
 
     def all(self, archive: Archive) -> tuple[Coverage, ...]:

@@ -49,7 +49,7 @@ class HourRow:
 
     @property
     def span(self) -> tuple[Incarnation, SeqRange]:
-        """From the first sequence of its chunks to the last."""
+        """The sequences of the hour's chunks, from the first to the last, and their incarnation."""
         return Incarnation(self.stream, self.created_ns), SeqRange(self.first_seq, self.last_seq)
 
 
@@ -94,7 +94,7 @@ class SpanRow:
 
 @dataclass(frozen=True, slots=True)
 class HourCountsRow:
-    """How many hours an archive has."""
+    """The numbers of an archive's hours."""
 
     # With live chunks.
     hours: int
@@ -187,7 +187,7 @@ class Hours:
         return tuple(_summary(hour, list(group)) for hour, group in groupby(rows, lambda row: row.hour))
 
     def counts(self, archive: Archive) -> HourCountsRow:
-        """How many hours have live chunks, and how many are sealed."""
+        """Returns the number of hours that have live chunks, and of those that are sealed."""
         with self._session.reading() as sql:
             return sql.row(HourCountsRow, "hour_counts_of", archive=archive.id) or HourCountsRow(0, 0, 0)
 

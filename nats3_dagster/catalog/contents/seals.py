@@ -82,7 +82,7 @@ class Seals:
                 raise Conflict(f"Hour {seal.hour} of archive {archive.name} changed while it was sealed", again)
 
     def known_keys(self, bucket: str, keys: Sequence[str]) -> set[str]:
-        """Those of the keys in this bucket that a seal has, of any archive and valid or not."""
+        """Returns the keys in this bucket that a seal has, of any archive and valid or not."""
         with self._session.reading() as sql:
             return set(sql.values(str, "sealed_keys", bucket=bucket, keys=[*keys]))
 

@@ -28,7 +28,7 @@ class ChunkPlace(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """Where the bloom filter of a chunk has a subject (chunks.bloom)."""
+    """The place of a subject in the bloom filter of a chunk (chunks.bloom)."""
 
     place: int
     bits: list[int]
@@ -69,13 +69,14 @@ class Subjects:
         self._session = session
 
     def begin_of(self, archive: Archive, incarnation: Incarnation, seq: int) -> int:
-        """Where the live chunk begins that covers this sequence; the sequence itself if there is none."""
+        """Returns the first sequence of the live chunk that covers this sequence; the sequence itself if there is
+        none."""
         with self._session.reading() as sql:
             values = _named(archive, incarnation)
             return sql.value_or_none(int, "chunk_at", seq=seq, **values) or seq
 
     def last_seq_by(self, archive: Archive, incarnation: Incarnation, at_ns: int) -> int | None:
-        """No message that was stored at this time or before has a later sequence than this one; None if there is
+        """Returns a sequence: no message that was stored at this time or before has a later one. None if there is
         none."""
         with self._session.reading() as sql:
             values = _named(archive, incarnation)
@@ -127,7 +128,7 @@ class Subjects:
         return self._places("next_uncounted", archive, incarnation, since=since, place=place, bits=bits).get("")
 
     def without(self, chunk_ids: Sequence[int], probes: Sequence[Probe]) -> set[int]:
-        """Those of the chunks without counts that have none of these subjects, by their bloom filters."""
+        """Returns the chunks without counts that have none of these subjects, by their bloom filters."""
         with self._session.reading() as sql:
             places = [p.place for p in probes]
             bits = ["{" + ",".join(map(str, p.bits)) + "}" for p in probes]

@@ -169,7 +169,7 @@ class Exports:
         return tuple(row.export() for row in rows)
 
     def find(self, archive: Archive, name: str) -> Export | None:
-        """None when there is none of this name, or it is deleted."""
+        """Returns the export; None if there is none of this name, or it is deleted."""
         with self._session.reading() as sql:
             row = sql.row(ExportRow, "export", archive=archive.id, name=name)
         return row.export() if row else None

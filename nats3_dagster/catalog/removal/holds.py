@@ -66,7 +66,7 @@ class Holds:
         return row
 
     def all(self, archive: Archive) -> tuple[Hold, ...]:
-        """Those that hold now, the oldest first."""
+        """Returns the holds that hold now, the oldest first."""
         with self._session.reading() as sql:
             return tuple(sql.rows(Hold, "holds", archive=archive.id))
 

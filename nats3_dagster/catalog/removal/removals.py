@@ -75,8 +75,8 @@ class Removals:
             yield
 
     def claim(self, bucket: str, keys: Sequence[str]) -> tuple[str, ...]:
-        """Those of the keys that may be deleted now: no live chunk has them, and none can until `finish`. Call it
-        under `alone`: what a process that died has claimed is claimed again."""
+        """Returns the keys that may be deleted now: no live chunk has them, and none can until `finish`. Call it under
+        `alone`: what a process that died has claimed is claimed again."""
         with self._session.transaction() as sql:
             sql.run("lock_removals", bucket=bucket)
             return tuple(sql.values(str, "claim_removals", bucket=bucket, keys=list(keys)))
@@ -103,12 +103,12 @@ class Removals:
             sql.run("add_swept_events", bucket=bucket, keys=list(keys))
 
     def release(self, bucket: str, keys: Sequence[str]) -> None:
-        """Nothing was done about these, which were claimed."""
+        """Gives these claimed keys back: nothing was done about them."""
         with self._session.transaction() as sql:
             sql.run("release_removals", bucket=bucket, keys=list(keys))
 
     def refused(self, bucket: str, keys: Sequence[str]) -> None:
-        """The store did not let these go, which were claimed."""
+        """Records that the store refused to delete these claimed keys."""
         with self._session.transaction() as sql:
             sql.run("release_removals", bucket=bucket, keys=list(keys))
             sql.run("add_refused_removals", bucket=bucket, keys=list(keys))

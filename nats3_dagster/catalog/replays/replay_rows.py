@@ -101,7 +101,7 @@ class ReplayRow:
 
 @dataclass(slots=True, kw_only=True)
 class AttemptRow:
-    """How far a replay is: its state and the number of its newest attempt, 0 before the first."""
+    """The progress of a replay: its state and the number of its newest attempt, 0 before the first."""
 
     state: ReplayState
     attempt: int

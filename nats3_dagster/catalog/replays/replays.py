@@ -112,7 +112,7 @@ class Replays:
         return row.replay() if row else None
 
     def progress(self, replay_id: str) -> ReplayProgress:
-        """How far its newest attempt is. Raises OperatorError when there is no such replay."""
+        """Returns the progress of its newest attempt. Raises OperatorError when there is no such replay."""
         with self._session.reading() as sql:
             return sql.row(ReplayProgress, "replay_progress", replay=replay_id) or unknown(replay_id)
 
@@ -141,8 +141,8 @@ class Replays:
         job_name: str | None = None,
         limit: int | None = None,
     ) -> tuple[Replay, ...]:
-        """Those of the archive, of archives in the bucket, in one of these states, of this id and of load jobs of this
-        name, or all; newest first."""
+        """Returns the replays of the archive, of archives in the bucket, in one of these states, of this id and of load
+        jobs of this name, or all; newest first."""
         with self._session.reading() as sql:
             rows = sql.rows(
                 ReplayRow,

@@ -66,8 +66,8 @@ class Session:
 
     @contextmanager
     def reading(self) -> Generator[Statements]:
-        """For one statement. Inside another call of the same thread it runs on that one's connection. Raises
-        CatalogError."""
+        """Yields a `Statements` for one statement. Inside another call of the same thread it runs on that one's
+        connection. Raises CatalogError."""
         try:
             if self._thread.statements is not None:
                 yield self._thread.statements

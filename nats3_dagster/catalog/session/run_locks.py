@@ -26,8 +26,8 @@ class RunLocks:
         self._session = session
 
     def database(self) -> str:
-        """Which database the locks are in: the same after a failover, and another one after a restore into another
-        server."""
+        """Returns the database that the locks are in: the same after a failover, and another one after a restore into
+        another server."""
         with self._session.reading() as sql:
             return sql.value(str, "database_identity")
 

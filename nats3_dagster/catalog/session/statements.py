@@ -71,7 +71,7 @@ class Statements:
         return value
 
     def run(self, statement: str, /, **values: object) -> int:
-        """How many rows the statement wrote, or read."""
+        """Returns the number of rows that the statement wrote, or read."""
         return self.connection.execute(_text(statement), _given(values)).rowcount
 
     def copy(self, statement: str, types: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

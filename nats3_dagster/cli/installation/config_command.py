@@ -110,7 +110,7 @@ def _known(text: str) -> str:
 
 
 def _read_value(key: str) -> str:
-    """From standard input; on a terminal without an echo."""
+    """Reads the value from standard input; on a terminal without an echo."""
     if sys.stdin.isatty():
         return str(typer.prompt(key, hide_input=True, err=True))
     return sys.stdin.readline().rstrip("\r\n")

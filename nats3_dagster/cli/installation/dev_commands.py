@@ -86,7 +86,7 @@ def dev(
 
 @app.command()
 def status(output: Output = Format.table) -> None:
-    """Which of the embedded servers run, and where."""
+    """Show which of the embedded servers run, and where."""
     stack = open_stack()
     at = running(stack)
     servers = [

@@ -24,7 +24,7 @@ StreamName = Annotated[
 
 
 class Storage(StrEnum):
-    """Where a stream is stored."""
+    """The place where a stream is stored."""
 
     file = "file"
     memory = "memory"
@@ -104,7 +104,7 @@ def subjects(
     ] = 100,
     output: Output = Format.table,
 ) -> None:
-    """How many messages of each subject a stream has."""
+    """Show the number of messages of each subject of a stream."""
     with Workspace(Settings.load()) as workspace:
         counts = streams.subjects(workspace, name, subject)
     items = [SubjectCount(subject=subject, messages=count) for subject, count in list(counts.items())[:limit]]

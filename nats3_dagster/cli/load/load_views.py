@@ -59,7 +59,7 @@ def lines(view: dict[str, Any], log: Path | None = None) -> dict[str, object]:
 
 
 def progress_lines(view: dict[str, Any]) -> dict[str, object]:
-    """How far a load job is (documents.replays) as a table has it."""
+    """Returns the progress of a load job (documents.replays) as a table has it."""
     eta, most = view["eta_seconds"], "" if view["state"] == "succeeded" else "at most "
     return {
         "state": _state(view),
@@ -141,7 +141,7 @@ def plan_lines(view: dict[str, Any]) -> dict[str, object]:
 
 
 def _end(seq: int | None, time: str | None) -> str | None:
-    """Where the selection begins or ends; a time that the catalog does not know is left out."""
+    """Returns the beginning or the end of the selection; a time that the catalog does not know is left out."""
     return None if seq is None else f"sequence {seq}" + (f" at {time}" if time else "")
 
 

@@ -143,7 +143,7 @@ def _width() -> int:
 
 
 def _shown(cells: Sequence[Sequence[str]], prose: Sequence[bool]) -> int:
-    """How many of the columns fit, the first one always. Prose counts with the least that it may get."""
+    """Returns the number of columns that fit, the first one always. Prose counts with the least that it may get."""
     needed = [min(width, PROSE_LEAST) if prose[at] else width for at, width in enumerate(_widths(cells))]
     room = _width()
     for count in range(len(needed), 1, -1):

@@ -54,7 +54,7 @@ def printable_lines(text: str) -> str:
 
 
 class OnCount(Protocol):
-    """To call with how far something is. Any thread may call it."""
+    """A function to call with the progress. Any thread may call it."""
 
     def __call__(self, done: int, total: int, note: str = "", /) -> None: ...
 
@@ -101,7 +101,7 @@ def steps() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Something that takes a while and has no numbers."""
+    """Shows something that takes a while and has no numbers."""
     if not _shown:
         yield
         return
@@ -114,7 +114,7 @@ def step(what: str) -> Iterator[None]:
 
 
 def _ignore(done: int, total: int, note: str = "") -> None:
-    """For a step without numbers, and where no progress is shown."""
+    """Shows nothing: for a step without numbers, and when no progress is shown."""
 
 
 class _Middle(BarColumn):
@@ -126,7 +126,7 @@ class _Middle(BarColumn):
 
 
 class _Pace(TimeRemainingColumn):
-    """How fast it goes and how long it still takes; nothing beside a note: neither is known."""
+    """The pace, and the time that is left; nothing beside a note: neither is known."""
 
     def render(self, task: Task) -> Text:
         pace = task.fields["pace"]

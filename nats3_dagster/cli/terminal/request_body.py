@@ -61,7 +61,7 @@ def once(first: Any, second: Any, options: str) -> Any:
 
 
 def read_document(file: str) -> tuple[str, str]:
-    """How errors name the file, or - for standard input, and its text. Raises OperatorError."""
+    """Returns the name of the file in errors, or - for standard input, and its text. Raises OperatorError."""
     try:
         return ("stdin", sys.stdin.read()) if file == "-" else (file, Path(file).read_text("utf-8"))
     except (OSError, ValueError) as error:

@@ -190,7 +190,7 @@ def _waits(name: str, due: Sequence[ExportHour]) -> str:
 def _check_some_sealed(
     settings: Settings, archive: str, name: str, hours: Sequence[str], declared: Sequence[ExportSpec]
 ) -> None:
-    """Before Spark starts: raises OperatorError if none of the hours is sealed, or there is no such export."""
+    """Raises OperatorError, before Spark starts, if none of the hours is sealed, or there is no such export."""
     with Workspace(settings) as workspace:
         if found := workspace.catalog.archives.find(archive):
             _settle(workspace, found, declared)

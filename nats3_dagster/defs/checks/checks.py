@@ -43,7 +43,7 @@ SHOWN = 20
 
 
 class IntactConfig(Config):
-    """How much is read."""
+    """The amount of data to read."""
 
     sample: int = Field(
         default=5, ge=0, description="How many chunks to fetch and verify, chosen at random; 0 verifies every chunk."

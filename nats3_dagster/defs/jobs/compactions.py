@@ -44,7 +44,7 @@ _OP = "compact_hours"
 
 
 class CompactConfig(Config):
-    """Which archive is compacted."""
+    """The archive to compact."""
 
     archive: str = Field(description="The hours that its setting compact_after lets compact now.")
 

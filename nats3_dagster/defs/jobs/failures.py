@@ -45,8 +45,8 @@ _FINAL = (OperatorError, EngineError, UnknownConsumer, StreamChanged, LostMessag
 
 
 class CannotLoad(DagsterUserCodeProcessError, click.ClickException):
-    """Nothing can be defined or stored. Dagster's commands print a ClickException as one line; a code server, and with
-    it the UI, shows of the other class `user_code_process_error_infos`, without Dagster's frames."""
+    """The error if nothing can be defined or stored. Dagster's commands print a ClickException as one line; a code
+    server, and with it the UI, shows of the other class `user_code_process_error_infos`, without Dagster's frames."""
 
     def __init__(self, error: Nats3Error, naming: Naming = PROJECT) -> None:
         super().__init__(error.text_in(naming.words), user_code_process_error_infos=[_without_frames(error, naming)])

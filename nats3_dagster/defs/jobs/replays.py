@@ -134,8 +134,8 @@ def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) 
 
 
 def began_at(instance: DagsterInstance, run: DagsterRun) -> datetime | None:
-    """When the oldest run that this one goes on with was created: a run that is executed again selects the same times
-    by `-2h`. None for a run that the instance has not."""
+    """Returns the time when the oldest run that this one goes on with was created: a run that is executed again selects
+    the same times by `-2h`. None for a run that the instance does not have."""
     for run_id in [run_id for run_id, earlier in _continued(instance, run) if earlier is not None][::-1]:
         if record := instance.get_run_record_by_id(run_id):
             return record.create_timestamp

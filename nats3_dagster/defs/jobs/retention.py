@@ -32,7 +32,7 @@ _PAGE = 200
 
 
 class RetentionConfig(Config):
-    """Which runs go."""
+    """The runs to delete."""
 
     older_than_days: int = Field(default=14, ge=1, description="Runs of captures that are older than this go.")
     look_back_days: int = Field(

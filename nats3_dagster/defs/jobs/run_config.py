@@ -22,7 +22,7 @@ C = TypeVar("C", bound=Config)
 
 
 class CaptureConfig(Config):
-    """How to capture. An ordinary capture needs none of it."""
+    """The settings of a capture. An ordinary capture needs none of them."""
 
     adopt: bool = Field(
         default=False,
@@ -48,7 +48,7 @@ def _with_settings(name: str, base: type[C], takes: Callable[[str], bool]) -> ty
 
 
 class ReplayConfig(_with_settings("ReplaySettings", CheckedConfig, lambda key: key not in _NOT_IN_RUNS | _WINDOW)):
-    """Where and how a replay publishes. The partitions chosen say what."""
+    """The settings of a replay: where and how it publishes. The partitions chosen say what."""
 
     if TYPE_CHECKING:
 
@@ -88,7 +88,7 @@ def hours_schema() -> dagster.Field:
 
 
 class ResumeConfig(Config):
-    """Which recorded replay goes on."""
+    """The recorded replay to go on with."""
 
     replay_id: str = Field(description="Id of the replay, 16 hex digits. In a shell, `nats3 load list` shows it.")
     launch: int | None = Field(

@@ -1,4 +1,4 @@
-"""Where the time of a run went, as its own event log says."""
+"""The time of a run by its parts, as its own event log says."""
 
 from dataclasses import dataclass
 

@@ -89,7 +89,8 @@ class ArchiveDeclaration(
         return by_name(one.preset() for one in self.replays or ())
 
     def declaration(self) -> Declaration | None:
-        """None for an archive that is only named. Raises OperatorError if a field is invalid or missing."""
+        """Returns the declaration; None for an archive that is only named. Raises OperatorError if a field is invalid
+        or missing."""
         given = with_mode(self.given(ArchiveSpec, _OF_ARCHIVE))
         if given.keys() == {"name"} and not self.create_bucket:
             return None
@@ -142,7 +143,7 @@ class ArchiveComponent(Component, PlatformSettings):
 
     @classmethod
     def schema_of_field(cls, field: dict[str, Any]) -> None:
-        """Also of `archives`: an entry is a name, or a declaration."""
+        """Sets the schema of `archives` too: an entry is a name, or a declaration."""
         listed = [one["items"]["anyOf"] for one in field.get("anyOf", ()) if "anyOf" in one.get("items", ())]
         if not listed:
             return super().schema_of_field(field)

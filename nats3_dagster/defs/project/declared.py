@@ -105,7 +105,7 @@ class Declared(Model, Resolvable):
         return value
 
     def given(self, spec: type[Any], settings: Iterable[Setting]) -> dict[str, Any]:
-        """Those of the spec's settings that are written, by their fields in it."""
+        """Returns the spec's settings that are written, by their fields in it."""
         settings = tuple(settings)
         keys = {f"{one.key}_file": one.key for one in settings if one.kind is Kind.FILE}
         written = self.model_dump(include={*fields_for(settings)}, exclude_none=True)

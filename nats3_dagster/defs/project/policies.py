@@ -79,7 +79,7 @@ class FreshnessSettings(Declared):
     timezone: Annotated[str, doc("Of the cron schedule.")] = "UTC"
 
     def policy(self) -> FreshnessPolicy | None:
-        """None without any field. Raises OperatorError for fields that do not go together."""
+        """Returns the policy; None without any field. Raises OperatorError for fields that do not go together."""
         if not self.model_fields_set:
             return None
         warn, window, cron, bound = self.warn_window_s, self.fail_window_s, self.deadline_cron, self.lower_bound_s

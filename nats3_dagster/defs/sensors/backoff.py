@@ -1,4 +1,4 @@
-"""Why a sensor asks for no run now: one is under way, or the last ones failed.
+"""The reason why a sensor asks for no run now: one is under way, or the last ones failed.
 
 Dagster is asked each time. A `run_key` would be used once ever, and an hour that failed would never come back.
 """
@@ -69,8 +69,8 @@ def active_run(instance: DagsterInstance, tags: dict[str, str]) -> str | None:
 def back_off(
     instance: DagsterInstance, runs: RunsFilter, what: str, now: float, *, pause: str | None = None
 ) -> str | None:
-    """Why the next of these runs has to wait, when the last ones failed or were canceled; `now` in seconds since 1970.
-    `what` they do begins the sentence; `pause` is the archive whose pause ends them."""
+    """Returns the reason why the next of these runs has to wait, when the last ones failed or were canceled; `now` in
+    seconds since 1970. `what` they do begins the sentence; `pause` is the archive whose pause ends them."""
     failed = []
     for record in instance.get_run_records(runs, limit=LOOK_BACK):
         if record.dagster_run.status not in _FAILED or FAILED_HOURS_TAG in record.dagster_run.tags:

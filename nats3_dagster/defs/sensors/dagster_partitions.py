@@ -113,7 +113,7 @@ def _metadata(instance: DagsterInstance, key: AssetKey, partitions: Collection[s
 
 @dataclass(frozen=True, slots=True)
 class Exports:
-    """Those of all archives."""
+    """The exports of all archives."""
 
     naming: Naming
     # By archive id.

@@ -235,7 +235,7 @@ class Tick:
         return complete, {*hours} - complete
 
     def confirmed(self, surplus: Collection[str], read_again: Callable[[], Collection[str]]) -> set[str]:
-        """Those of the hours that the catalog does not have by a second read either. Where it has some by now, another
+        """Returns the hours that the catalog does not have by a second read either. If it has some by now, another
         process changed the archive during this tick, and the next tick decides."""
         if not surplus:
             return set()

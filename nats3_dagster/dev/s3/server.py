@@ -52,7 +52,7 @@ class S3Server:
 
     @property
     def options(self) -> StoreOptions:
-        """How our own code connects to it."""
+        """The options with which our own code connects to it."""
         return StoreOptions(
             url="s3://",
             endpoint=self.endpoint,

@@ -20,7 +20,8 @@ class Decoder(Protocol):
     types: Mapping[str, Column]
 
     def rows(self, messages: Sequence[Message]) -> list[list[Row] | Undecodable]:
-        """For each message its rows, none for one that is dropped on purpose, or why it cannot be decoded."""
+        """Returns the rows of each message, none for one that is dropped on purpose, or the reason why it cannot be
+        decoded."""
         ...
 
 

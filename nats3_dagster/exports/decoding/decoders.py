@@ -77,7 +77,7 @@ def _full(message: Message) -> dict[Any, Any]:
 
 
 def _sparse(message: Message) -> dict[Any, Any]:
-    """Without the bytes of a subject that its text gives."""
+    """Returns the fields without the bytes of a subject that its text gives."""
     fields = _full(message)
     return fields if fields["subject_bytes"] is not None else {n: v for n, v in fields.items() if n != "subject_bytes"}
 

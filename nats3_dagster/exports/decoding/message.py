@@ -9,7 +9,7 @@ MAX_REASON = 500
 
 
 class Undecodable(Exception):
-    """Why a message goes to the file of undecoded messages. Never leaves this package."""
+    """The reason why a message goes to the file of undecoded messages. It never leaves this package."""
 
 
 class Message(NamedTuple):

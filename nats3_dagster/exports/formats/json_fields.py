@@ -95,8 +95,8 @@ def _text_of(lines: pa.Array) -> _Text:
 
 
 def _odd(text: _Text) -> NDArray[np.bool_]:
-    """Which objects have a number that Python does not write as it is: with an exponent, minus zero, so small that
-    `Decimal` takes an exponent, or too long."""
+    """Returns True for each object with a number that Python does not write as it is: with an exponent, minus zero, so
+    small that `Decimal` takes an exponent, or too long."""
     buffer, outside = text.buffer, ~text.in_string
     exponents = np.flatnonzero(((buffer | _CASE) == ord("e")) & outside)
     exponents = exponents[(buffer[exponents - 1] >= _ZERO) & (buffer[exponents - 1] <= _NINE)]
@@ -120,7 +120,8 @@ def _odd(text: _Text) -> NDArray[np.bool_]:
 
 
 def _alike(buffer: NDArray[np.uint8], at: Int64s) -> NDArray[np.bool_]:
-    """Which objects have the tokens and the names of the first one, at every depth. `at`: of each its tokens."""
+    """Returns True for each object with the tokens and the names of the first one, at every depth. `at`: the tokens of
+    each."""
     kinds = buffer[at]
     alike = (kinds == kinds[0]).all(axis=1)
     for colon in np.flatnonzero(kinds[0] == _COLON).tolist():

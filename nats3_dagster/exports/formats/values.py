@@ -66,7 +66,7 @@ _encode_no_decimal = json.JSONEncoder(
 
 
 def to_exact_json(value: Any) -> str:
-    """As `to_json`, with decimals as the numbers that they were in a payload."""
+    """Returns the text of `to_json`, with decimals as the numbers that they were in a payload."""
     try:
         return _encode_no_decimal(value)
     except _DecimalInside:

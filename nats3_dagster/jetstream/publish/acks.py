@@ -33,7 +33,7 @@ class Answer:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Why the message was refused: code, err_code and description. Empty if it was not refused."""
+        """The reason why the message was refused: code, err_code and description. Empty if it was not refused."""
         return self.body.get("error") or {}
 
     @property

@@ -66,7 +66,8 @@ STEPS: Mapping[Phase, Mapping[Step, Phase]] = {
 
 
 class BatchOutbox(Outbox):
-    """In reply subjects messages are counted from 1 in each batch: `<inbox>.<batch>.<flow>.fail.<count>.<op>.$FI`."""
+    """An outbox of batches. In reply subjects messages are counted from 1 in each batch:
+    `<inbox>.<batch>.<flow>.fail.<count>.<op>.$FI`."""
 
     _phase = Phase.NONE
     # The id of the batch, or of the last one.

@@ -53,7 +53,8 @@ class Publication:
 
     @classmethod
     def of(cls, subjects: pa.Array, headers: pa.Array | None, data: pa.Array) -> "Publication":
-        """From arrays that may be chunked, `subjects` string or binary; no `headers`: no message has any."""
+        """Returns the publication of arrays that may be chunked, `subjects` string or binary; no `headers`: no message
+        has any."""
         arrays = (subjects.cast(pa.binary()), pa.nulls(len(data), pa.binary()) if headers is None else headers, data)
         return cls(*(a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays))
 

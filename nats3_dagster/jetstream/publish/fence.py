@@ -39,7 +39,7 @@ PAUSE = 1 << 31
 
 
 def fence_subject(replay_id: str) -> str:
-    """Where the publishers of a replay listen."""
+    """Returns the subject on which the publishers of a replay listen."""
     return f"_NATS3.replay.{replay_id}.fence"
 
 
@@ -127,8 +127,8 @@ def _all_stopped(answers: Sequence[PublisherReply]) -> bool:
 
 
 async def check_in(client: Connection, replay_id: str, attempt: int, nonces: set[str]) -> None:
-    """Called by a publisher that listens on the fence's subject already, before it sends. `nonces`: its own questions,
-    which it does not answer, are added.
+    """Checks that no newer attempt publishes, and that older ones stop. A publisher that listens on the fence's subject
+    already calls it before it sends. `nonces`: its own questions, which it does not answer, are added.
 
     Raises TargetError if a newer attempt publishes, or an older one that does not stop; Interrupted if an older one did
     until now, and its messages were not checked yet."""

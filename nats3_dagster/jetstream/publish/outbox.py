@@ -143,7 +143,7 @@ class Outbox:
         return self.window.acked == self.window.sent
 
     def _room(self) -> int:
-        """How many more messages may be sent now."""
+        """Returns the number of messages that may still be sent now."""
         return self.window.room
 
     def _pump(self) -> None:
@@ -275,7 +275,7 @@ class Outbox:
             self._keep_alive()
 
     def _keep_alive(self) -> None:
-        """Called about twice a second: a protocol that must not fall silent sends something."""
+        """Sends something if the protocol must not fall silent. It is called about twice a second."""
 
 
 async def _ignore(message: object) -> None:

@@ -91,12 +91,12 @@ class Publisher:
 
     @property
     def published(self) -> int:
-        """How many of the messages given, from the first one, the target surely has; duplicates count."""
+        """The number of the messages given, from the first one, that the target surely has; duplicates count."""
         return self._outbox.window.acked
 
     @property
     def duplicates(self) -> int:
-        """How many messages the target knew already by their `Nats-Msg-Id`."""
+        """The number of messages that the target knew already by their `Nats-Msg-Id`."""
         return self._outbox.duplicates
 
     @property
@@ -116,7 +116,7 @@ class Publisher:
 
     @property
     def inbox(self) -> str:
-        """Where its connection listens for answers, so long as the server has it: see fence.let_go."""
+        """The subject on which its connection listens for answers, so long as the server has it: see fence.let_go."""
         return self._outbox.inbox
 
     @property

@@ -54,7 +54,7 @@ def new_nonce() -> str:
 
 
 def encode(message: Question | PublisherReply) -> bytes:
-    """As it is sent."""
+    """Returns the message as it is sent."""
     return json.dumps({"nats3": _FORMS[type(message)], **asdict(message)}).encode()
 
 

@@ -95,8 +95,8 @@ class SinkOutbox(Outbox):
         return None
 
     async def _ask(self, subject: str) -> None:
-        """Between two leaders of a stream the subject has no subscriber either: then these messages are to be sent
-        again."""
+        """Asks about a subject without a subscriber. It has none between two leaders of a stream either: then these
+        messages are to be sent again."""
         reason = await nobody_listens(self._client, subject, NONE_YET)
         if isinstance(reason, Interrupted):
             self.fail(reason)
@@ -131,7 +131,7 @@ class SinkPublisher(Publisher):
 
     @property
     def refused(self) -> int:
-        """How many messages the stream, or the server, did not take."""
+        """The number of messages that the stream, or the server, did not take."""
         return self._outbox.refused
 
     @property
@@ -148,4 +148,4 @@ class SinkPublisher(Publisher):
         return SinkOutbox(client, *self._limits, self._notify, self._streams)
 
     def _settle(self, end: State) -> None:
-        """Nothing to wait for: what may still be under way is known by its id when it is published again."""
+        """Waits for nothing: what may still be under way is known by its id when it is published again."""

@@ -41,12 +41,12 @@ class Window:
 
     @property
     def room(self) -> int:
-        """How many more messages may be sent now."""
+        """The number of messages that may still be sent now."""
         return self.messages - (self.sent - self.acked)
 
     @property
     def waiting_since(self) -> float | None:
-        """When the oldest message without an acknowledgement was sent, of time.monotonic."""
+        """The time when the oldest message without an acknowledgement was sent, of time.monotonic."""
         return self._times[0][1] if self._times else None
 
     def add(self, frames: Encoded) -> None:

@@ -44,7 +44,7 @@ def left_out(stream: str, server: str, seq: int) -> Lost:
 
 
 class Breaks:
-    """How often, and since when, a read broke off without a message in between.
+    """The number of times that a read broke off without a message in between, and the time of the first.
 
     A consumer that lags gets time instead of a number of breaks: the next one is put on another random replica, and a
     replica that lags usually catches up in seconds."""

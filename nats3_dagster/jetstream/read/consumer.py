@@ -282,7 +282,7 @@ class RangeConsumer:
             self._finish(Lost(f"The server ended the consumer: {status} {text}".strip()))
 
     async def _watch_over(self) -> None:
-        """When the server falls silent, or idles and has sent less than was asked for, ask for the consumer's state."""
+        """Ask for the consumer's state when the server falls silent, or idles and has sent less than was asked for."""
         received = -1
         while not self._ended:
             self._activity.clear()

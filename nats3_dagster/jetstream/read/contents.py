@@ -131,8 +131,8 @@ async def first_held(
 def held_ranges(
     link: Link, incarnation: Incarnation, ranges: Sequence[SeqRange], filters: Sequence[str]
 ) -> list[int | None]:
-    """For each range the first sequence that the leader holds and a filter takes (no filters: any); None proves that it
-    held none when it was asked. Raises StreamChanged."""
+    """Returns for each range the first sequence that the leader holds and a filter takes (no filters: any); None proves
+    that it held none when it was asked. Raises StreamChanged."""
 
     async def one(client: Connection, seqs: SeqRange, turn: asyncio.Semaphore) -> int | None:
         for subject in filters or (">",):

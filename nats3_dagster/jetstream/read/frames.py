@@ -96,7 +96,7 @@ def _messages(blocks: Sequence[Frames], marker: bytes) -> Messages:
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """How messages of a consumer were delivered."""
+    """The deliveries of messages of a consumer."""
 
     replies: pa.Array  # binary, the subject that acknowledges each message
     counts: Int64s  # how often each was delivered, this time included

@@ -64,7 +64,7 @@ def scan(buffer: bytes, at: int, marker: bytes) -> Frames:
 
 
 def frame_end(buffer: bytes, at: int) -> int:
-    """Where the frame or line at `at` ends; beyond the buffer when more is to come. Raises FrameError."""
+    """Returns the end of the frame or line at `at`; beyond the buffer when more is to come. Raises FrameError."""
     eol = buffer.find(_CRLF, at)
     if eol < 0:
         if len(buffer) - at > _MAX_LINE:
@@ -152,7 +152,7 @@ def _together(one: Frames, other: Frames) -> Frames:
 
 
 def _starts(raw: NDArray[np.uint8], ends_of_lines: Int64s) -> Int64s:
-    """After which of these CRLFs there is `MSG ` or `HMSG `."""
+    """Returns the positions at which `MSG ` or `HMSG ` follows one of these CRLFs."""
     heads = ends_of_lines[ends_of_lines + 7 <= len(raw)] + 2
     first = raw[heads]
     heads = heads[(first == ord("M")) | (first == ord("H"))]
@@ -181,7 +181,7 @@ def _sizes(raw: NDArray[np.uint8], eols: Int64s) -> Int64s:
 
 
 def _marks(raw: NDArray[np.uint8], starts: Int64s, marker: bytes) -> Int64s:
-    """Where the marker stands in the line that starts here; -1 where it does not."""
+    """Returns the positions of the marker in the lines that start here; -1 if a line does not have it."""
     if marker.startswith(b"MSG "):
         marks = starts + (raw[starts] == ord("H"))
         there = marks + len(marker) <= len(raw)

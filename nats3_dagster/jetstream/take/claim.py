@@ -47,7 +47,7 @@ UNDER_WAY_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """How much one claim takes."""
+    """The limits of one claim."""
 
     # Messages, and bytes of their frames; the last request may go over the bytes by what one request brings.
     messages: int

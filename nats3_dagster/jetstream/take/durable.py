@@ -53,12 +53,12 @@ class Durable:
 
     @property
     def max_ack_pending(self) -> int:
-        """How many messages may be outstanding; negative for any number."""
+        """The number of messages that may be outstanding; negative for any number."""
         return int(self.config.get("max_ack_pending") or -1)
 
 
 def find_durable(link: Link, stream: str, name: str) -> Durable | None:
-    """None when the stream, or the consumer, does not exist."""
+    """Returns the durable; None when the stream, or the consumer, does not exist."""
     return link.call(durable_info, stream, name)
 
 

@@ -36,7 +36,7 @@ _CURRENT: Final = "OperationNotAllowedOnRootBlob"
 
 
 class AzureBucket:
-    """As CloudBucket says."""
+    """A bucket of Azure: see CloudBucket."""
 
     def __init__(self, where: faults.Place, patience_s: float) -> None:
         self._where, self._patience_s = where, patience_s
@@ -258,7 +258,7 @@ def _code(error: Any) -> str:
 
 
 def _passing(error: AzureError) -> Passing:
-    """How often a request that failed so is made again."""
+    """Returns how often a request that failed so is made again."""
     if isinstance(error, HttpResponseError):
         return Passing.LONG if error.status_code in BUSY else Passing.NEVER
     return Passing.LONG if isinstance(error, ServiceRequestError | ServiceResponseError) else Passing.NEVER

@@ -57,7 +57,8 @@ class CloudBucket(Protocol):
         ...
 
     def locked_until(self, key: str, version_id: str) -> datetime | None:
-        """Until when a retention policy, or soft delete, keeps a version; None where the cloud names no time."""
+        """Returns the time until which a retention policy, or soft delete, keeps a version; None if the cloud names no
+        time."""
         ...
 
     def exists(self) -> bool:

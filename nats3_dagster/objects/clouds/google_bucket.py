@@ -41,7 +41,7 @@ _TRUE: Final = "true"
 
 
 class GoogleBucket:
-    """As CloudBucket says. An id of a version is a generation."""
+    """A bucket of Google Cloud: see CloudBucket. An id of a version is a generation."""
 
     def __init__(self, where: faults.Place, patience_s: float) -> None:
         self._where, self._patience_s = where, patience_s
@@ -236,7 +236,7 @@ class GoogleBucket:
 
 
 def _passing(error: Any) -> Passing:
-    """How often an upload that failed so is made again."""
+    """Returns how often an upload that failed so is made again."""
     if isinstance(error, GoogleAPICallError):
         return Passing.LONG if error.code in BUSY else Passing.NEVER
     return Passing.NEVER if isinstance(error, SSLError) else Passing.LONG

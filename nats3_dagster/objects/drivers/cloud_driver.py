@@ -9,7 +9,7 @@ from nats3_dagster.objects.clouds import CloudBucket
 
 
 class CloudDriver:
-    """As Driver says."""
+    """A driver of a cloud: see Driver."""
 
     writes_itself = False
 

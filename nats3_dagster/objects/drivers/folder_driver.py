@@ -12,7 +12,7 @@ from nats3_dagster.objects.store_options import StoreOptions
 
 
 class FolderDriver(ObstoreDriver):
-    """As Driver says. A folder that is gone would look empty: each use asks for it."""
+    """A driver of folders: see Driver. A folder that is gone would look empty: each use asks for it."""
 
     writes_itself = True
 

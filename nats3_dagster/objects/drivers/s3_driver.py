@@ -29,7 +29,7 @@ _SILENCE_OF_UPLOADS: Final = 120.0
 
 
 class S3Driver(ObstoreDriver):
-    """As Driver says."""
+    """A driver of S3: see Driver."""
 
     writes_itself = False
 

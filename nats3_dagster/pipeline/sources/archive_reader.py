@@ -51,7 +51,8 @@ class ArchiveReader(DataSourceReader):
         self._schema = arrow_schema(schema)
 
     def partitions(self) -> list[InputPartition]:
-        """Asked on the driver. Raises OperatorError, CatalogError, SourceError."""
+        """Returns the partitions; Spark asks for them on the driver. Raises OperatorError, CatalogError,
+        SourceError."""
         with Workspace(Settings.load()) as workspace:
             return list(
                 partitions_of(

@@ -89,8 +89,9 @@ _ALL_LOGINS = (*_LOGINS, "nats_password", "nats_user_jwt", "nats_user_seed")
 
 
 def nats_options(source: str, values: Mapping[str, Any]) -> NatsOptions:
-    """How to reach NATS: by the options of the table CONNECTION, as `parse_options` gave them; by the settings where
-    neither `url` nor `context` is given. Reads the files and variables with secrets. Raises OperatorError."""
+    """Returns the options to reach NATS: by the options of the table CONNECTION, as `parse_options` gave them; by the
+    settings if neither `url` nor `context` is given. Reads the files and variables with secrets. Raises
+    OperatorError."""
     own = {_KEYS[name]: value for name, value in values.items() if name in _KEYS}
     for name in ("password", "token"):
         _add_secret(source, name, values, own)

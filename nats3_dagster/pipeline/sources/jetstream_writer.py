@@ -95,12 +95,12 @@ class JetStreamWriter(DataSourceArrowWriter):
         return write_rows(self._plan, WritePart(self._write_id, None, partition, self._run), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """On the driver, after all tasks. Raises TargetError for refused rows."""
+        """Ends the write on the driver, after all tasks. Raises TargetError for refused rows."""
         self._forget()
         _conclude(self._plan.stream, self._rejects, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """On the driver, after a failure: what was written stays."""
+        """Ends the write on the driver, after a failure: what was written stays."""
         self._forget()
         _warn(self._plan.stream, messages)
 
@@ -135,11 +135,12 @@ class JetStreamStreamWriter(StreamArrowWriter):
         return write_rows(self._plan, WritePart(query, int(batch), context.partitionId(), run), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """On the driver, after all tasks of a batch. Raises TargetError for refused rows."""
+        """Ends a batch on the driver, after all of its tasks. Raises TargetError for refused rows."""
         _conclude(self._plan.stream, self._rejects, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """On the driver, after a failure: what was written stays, and is known when the batch is written again."""
+        """Ends a batch on the driver, after a failure: what was written stays, and is known when the batch is written
+        again."""
         _warn(self._plan.stream, messages)
 
 

@@ -22,7 +22,7 @@ _OF_TABLE = frozenset({"owner", "provider"})
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How the text of an option is read."""
+    """The way in which the text of an option is read."""
 
     # As the tables of options name it.
     name: str

@@ -38,8 +38,8 @@ def clock_s() -> float:
 
 
 def record_write(link: Link, target: StreamState, run: str) -> None:
-    """On the driver: record that a write begins whose id is its run's. A task that finds no record comes after its
-    end. Raises SourceError."""
+    """Record on the driver that a write begins whose id is its run's. A task that finds no record comes after its end.
+    Raises SourceError."""
     WriteRecords(link, target.name, run).put(_WRITE, _body(target, 0, run=run, after_seq=target.last_seq), None)
 
 
@@ -91,8 +91,8 @@ class WriteLease:
             )
 
     def check_repeat(self, sent: float) -> None:
-        """Before rows of this try are sent again, and when they have their answers. `sent`: when they were sent first,
-        by clock_s."""
+        """Raises TargetError if rows of this try could be stored twice: before they are sent again, and when they have
+        their answers. `sent`: when they were sent first, by clock_s."""
         if not self._doubles and clock_s() - sent > self._window_s * _USED:
             raise TargetError(
                 f"Rows that were sent {clock_s() - sent:.0f} s ago have no answer, and stream {self._stream} knows the "
@@ -249,7 +249,8 @@ def _body(target: StreamState, batch: int, **more: Any) -> dict[str, Any]:
 
 
 def _first_ns(record: WriteRecord) -> int:
-    """When the first rows of what the record is of may have been sent, in nanoseconds of the server."""
+    """Returns the time, in nanoseconds of the server, when the first rows of what the record is of may have been
+    sent."""
     body: Mapping[str, Any] = record.body
     return body.get("first_ns") or record.time_ns
 

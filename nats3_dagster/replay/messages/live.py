@@ -130,7 +130,7 @@ class Live:
 
 
 def _ends_ns(headers: pa.Array, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """When each message ends by itself, in nanoseconds since 1970; _NEVER for most."""
+    """Returns the time when each message ends by itself, in nanoseconds since 1970; _NEVER for most."""
     ends = np.full(len(headers), _NEVER, np.int64)
     values = pc.struct_field(pc.extract_regex(headers, _TTL), "value")
     for at in np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)):

@@ -37,7 +37,7 @@ class Published:
     newest: tuple[str, int] | None = None
 
     def known(self, token: str, seqs: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these sequences (ascending) of an incarnation are published."""
+        """Returns True for each of these sequences (ascending) of an incarnation that is published."""
         if self.newest is not None:
             # Tokens are times, so an earlier incarnation sorts before a later one.
             newest, last = self.newest

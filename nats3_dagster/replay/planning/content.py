@@ -25,7 +25,7 @@ _LONGEST_ID = message_id("0" * 16, Incarnation("", 0), 2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large messages are as they are replayed, in bytes: exact where they may exceed what was asked for, else the
+    """The sizes of messages as they are replayed, in bytes: exact where they may exceed what was asked for, else the
     most that can be."""
 
     # The largest header block.

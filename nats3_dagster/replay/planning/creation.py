@@ -52,7 +52,7 @@ class Creation:
 
     @property
     def state(self) -> StreamState:
-        """As it will be before its first message, but for the time when it is made."""
+        """The state as it will be before its first message, but for the time when it is made."""
         return StreamState(Incarnation(self.name, 0), 1, 0, 0, 0, 0, 0, self.config)
 
 
@@ -89,7 +89,7 @@ def origins(config: Mapping[str, Any]) -> set[str]:
 
 
 def check_creation(made: Creation, *, is_name_taken: bool) -> None:
-    """Where no stream listens on the subjects: raises OperatorError if `create` could not succeed, because the name is
+    """Raises OperatorError if `create`, when no stream listens on the subjects, could not succeed, because the name is
     taken or the subjects are the server's own."""
     if is_name_taken:
         raise stream_name_taken(made.name)

@@ -65,7 +65,8 @@ class ReplayPlan:
 
     @property
     def deletes_chunks(self) -> int:
-        """How many chunks `delete_chunks` deletes after success: those that are, or may be, selected whole."""
+        """The number of chunks that `delete_chunks` deletes after success: those that are, or may be, selected
+        whole."""
         return self.extent.whole_chunks if self.spec.delete_chunks else 0
 
 

@@ -37,7 +37,8 @@ def check_room(link: Link, replay: Replay, job: ReplayJob, left: int) -> None:
 
 
 def _there(link: Link, replay: Replay, job: ReplayJob) -> int | None:
-    """How many messages of chunks that are not done the target has; None where it cannot tell. Raises TargetError."""
+    """Returns the number of messages that the target has of chunks that are not done; None if it cannot tell. Raises
+    TargetError."""
     # It imports pyarrow, 0.1 s.
     from nats3_dagster.replay.messages.published import ask_targets
 

@@ -12,7 +12,8 @@ SQL = Path(__file__).parents[1] / "sql"
 
 
 def upgrade() -> None:
-    """Past SQLAlchemy, which would read the colons and percent signs of function bodies as parameters."""
+    """Creates the schema past SQLAlchemy, which would read the colons and percent signs of function bodies as
+    parameters."""
     connection = op.get_bind().connection.driver_connection
     assert connection is not None
     # Views and triggers come after the tables that they read.
