@@ -103,7 +103,7 @@ class Read:
 
 class Archive:
     """An archive, by its name. All methods raise errors of `nats3_dagster.errors`: NotArchived, with the reason, where
-    there is no such message. Not for several threads at once."""
+    there is no such message. Only one thread at a time may use it."""
 
     def __init__(self, workspace: Workspace, name: str) -> None:
         """Use `open`."""

@@ -1,4 +1,4 @@
-"""The state of archives, as faces show it: what they hold, what an hour and a chunk are. Asked of the catalog alone."""
+"""The state of archives, as faces show it: what they hold, what an hour and a chunk are. Only the catalog is asked."""
 
 import hashlib
 import json

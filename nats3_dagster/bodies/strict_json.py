@@ -11,8 +11,8 @@ DEEPEST, _MOST_DIGITS = 32, 100
 
 
 def loads(body: bytes | str) -> Any:
-    """The value of a body. Of two equal keys it is not known which was meant. Raises JSONDecodeError, also for what
-    UTF-8 cannot carry, numbers of thousands of digits, and values within more than DEEPEST others."""
+    """The value of a body. It refuses two equal keys: it is not known which was meant. Raises JSONDecodeError, also for
+    what UTF-8 cannot carry, numbers of thousands of digits, and values within more than DEEPEST others."""
     try:
         value = json.loads(
             body, object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer, parse_float=_float

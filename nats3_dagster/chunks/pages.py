@@ -154,7 +154,7 @@ def _header(data: memoryview, at: int) -> tuple[int, dict[int, int]]:
     """Returns the end of a header that begins at `at`, and its integers of 32 bits, by their fields.
 
     Thrift's compact protocol. Types of fields: 1 and 2 are true and false, 3 a byte, 4 to 6 integers, 7 a double, 8
-    bytes, 12 a structure. Refused is what decoders take for another number, because they cut it to its type, and what
+    bytes, 12 a structure. It refuses what decoders take for another number, because they cut it to its type, and what
     no header has. Fields ascend, so none is there twice."""
     fields: dict[int, int] = {}
     outer: list[int] = []  # the fields of the structures around this one

@@ -64,7 +64,7 @@ _SUBJECT_BYTES: Final = 64 << 10
 
 
 class ChunkWriter:
-    """Holds the compressed chunk so far and at most one row group of messages. Not for several threads at once.
+    """Holds the compressed chunk so far and at most one row group of messages. Only one thread at a time may use it.
 
     Arrow compresses without Python's lock, so a thread that reads from the network goes on meanwhile."""
 

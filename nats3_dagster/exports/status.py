@@ -1,4 +1,4 @@
-"""Exports as faces show them: what is declared, and what was made. Asked of the catalog alone."""
+"""Exports as faces show them: what is declared, and what was made. Only the catalog is asked."""
 
 from dataclasses import dataclass
 

@@ -320,7 +320,7 @@ class Connection(Client):
     @property
     def login_error(self) -> SourceError | None:
         """The error if the server refused this login since the connection was last good: a password was changed, or a
-        user was removed. Also of a connection that ended with its login and is not made again."""
+        user was removed. The same error if the connection ended with its login and is not made again."""
         # A server whose configuration is loaded again says so before it hangs up: nats-py keeps that as its last error.
         faults = (self._faults.get(self._address), None if self.is_connected else self.last_error)
         if any(fault and is_login_fault(fault) for fault in faults):

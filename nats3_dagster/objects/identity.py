@@ -22,8 +22,8 @@ _TTL: Final = timedelta(minutes=9)
 
 def sdk_session(profile: str | None, *, has_keys: bool = False) -> Any:
     """A session of botocore of its own: the default one keeps what it read of the SDK's files for the life of the
-    process. With static keys in the settings, AWS_PROFILE is ignored. Its import takes 0.3 s, so only here. Raises
-    OperatorError where there is no such profile."""
+    process. With static keys in the settings, AWS_PROFILE is ignored. botocore is imported only here, because that
+    takes 0.3 s. Raises OperatorError where there is no such profile."""
     import botocore.session
     from botocore.exceptions import ConfigParseError, ProfileNotFound
 

@@ -1,7 +1,7 @@
 """SQL over archives: one SELECT statement, in which each table is an archive.
 
-Invariant: a statement reads nothing but these archives: no file, no network, no variable of this process. Of DuckDB's
-settings it sees the limits that it was given and its temporary folder, and changes none.
+Invariant: a statement reads nothing but these archives: no file, no network, no variable of this process. It sees two
+kinds of DuckDB's settings, the limits that it was given and its temporary folder, and changes none.
 """
 
 import re

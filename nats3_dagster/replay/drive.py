@@ -1,4 +1,4 @@
-"""Drive: one attempt of a replay, from its lock to its end. Who calls it says how chunks are published.
+"""Drive: one attempt of a replay, from its lock to its end. The caller says how chunks are published.
 
 Invariant: what the targets acknowledged is recorded before an error ends the attempt.
 """

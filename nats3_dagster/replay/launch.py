@@ -1,7 +1,7 @@
 """Launch: which of the runs and processes that were started for a replay may run it.
 
-Invariant: the newest one, and none after a pause. Its attempt is then the only one by the replay's lock. Whether it
-lives is seen before its attempt too, by the lock of its launch.
+Invariant: the newest one, and none after a pause. Its attempt is then the only one by the replay's lock. The lock of
+its launch shows that it lives, before its attempt too.
 """
 
 from collections.abc import Callable, Generator

@@ -115,8 +115,8 @@ def _holds_secret(values: dict[str, Any]) -> bool:
 
 @contextmanager
 def _changed() -> Iterator[Any]:
-    """The file as a document to be changed; written when the block ends, whole or not at all. Who else changes the file
-    waits meanwhile."""
+    """The file as a document to be changed; written when the block ends, whole or not at all. Others who change the
+    file wait meanwhile."""
     import tomlkit  # it takes 0.05 s to import, and only a change needs it
     from tomlkit.exceptions import TOMLKitError
 

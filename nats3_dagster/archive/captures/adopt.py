@@ -1,7 +1,7 @@
 """Adoption: messages of objects that the catalog does not know take the place of an absence before it is written down.
 
-Invariant: whatever the reason of an absence, the bucket is asked first. Of another archive's object, or one of another
-filter, only messages are taken, and never what it says of absences.
+Invariant: whatever the reason of an absence, the bucket is asked first. An object of another archive or of another
+filter gives messages only, and never what it says of absences.
 """
 
 import logging

@@ -110,8 +110,8 @@ def step_of(archive: Archive, traces: Sequence[Trace]) -> Step:
 
 
 def remove(workspace: Workspace, archive: Archive, traces: Sequence[Trace]) -> tuple[int, list[Trace]]:
-    """Remove what a search found in one bucket. How many objects of the archive's own bucket went, and what stays, with
-    the reason. Raises CatalogError, and StoreError where the bucket does not answer."""
+    """Remove what a search found in one bucket. Returns the number of objects of the archive's own bucket that went,
+    and what stays, with the reason. Raises CatalogError, and StoreError where the bucket does not answer."""
     removed, stay = 0, [trace for trace in traces if trace.why.startswith(_SOFT_DELETED)]
     traces = [trace for trace in traces if not trace.why.startswith(_SOFT_DELETED)]
     for key in dict.fromkeys(trace.key for trace in traces):

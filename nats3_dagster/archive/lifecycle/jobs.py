@@ -36,7 +36,7 @@ class StoreJob:
     def status(self) -> JobStatus:
         """`Paused` whatever the source says; `Failure` while the source is not usable; `Created` before the first
         chunk; else `Running`: its sensor captures what comes, wherever Dagster's daemon runs and the sensor is not
-        switched off there. Never `Success`: a stream has no end."""
+        switched off there. It is never `Success`: a stream has no end."""
         if self.archive.paused:
             return "Paused"
         if self.condition.error:

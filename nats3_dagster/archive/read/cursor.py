@@ -30,7 +30,7 @@ PATIENCE_S = 60.0
 
 
 class Cursor:
-    """`for batch in cursor.batches(): ...; save(cursor.token())`. Not for several threads at once.
+    """`for batch in cursor.batches(): ...; save(cursor.token())`. Only one thread at a time may use it.
 
     The token counts a batch as read when the next one is asked for, or when `advance` is called."""
 
@@ -113,9 +113,9 @@ class Cursor:
     ) -> Iterator[pa.RecordBatch]:
         """Batches of MESSAGES, none empty, in the order of the stream. It ends with the last archived message of the
         selection; with `follow` it continues with the stream's later messages, waits for new ones, and ends only with
-        the selection, if that has an end. Of an archive that takes its messages from a queue it reads the archive
-        alone. `few`: a part of a chunk will do; it is read row group by row group, and none ahead. `columns`: those of
-        a chunk that are read, instead of MESSAGES, and not with `follow`; `seq` and `time_ns` are among them.
+        the selection, if that has an end. It reads the archive alone if that takes its messages from a queue. `few`: a
+        part of a chunk will do; it is read row group by row group, and none ahead. `columns`: those of a chunk that are
+        read, instead of MESSAGES, and not with `follow`; `seq` and `time_ns` are among them.
 
         Raises LostMessages for what is missing, unless the cursor goes over gaps; messages before an end that has come
         are missing as long as no capture brought them. StreamChanged if the stream is another one or forgot messages;

@@ -20,8 +20,8 @@ MAX_EXPIRES_S: Final = 7 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The way to read one message from the store, without nats3. Who has `url` may read the whole object until it
-    expires."""
+    """The way to read one message from the store, without nats3. A client that has `url` may read the whole object
+    until it expires."""
 
     incarnation: Incarnation
     seq: int

@@ -62,9 +62,8 @@ def last_of(workspace: Workspace, archive: Archive, subject_filter: str, at_ns: 
     """The newest archived message whose subject the filter takes; None if there is none.
 
     `at_ns`: the last one in the order of the stream that was stored at this time or before. A clock that stepped back
-    leaves older times after newer ones; stream order counts. Of several incarnations the newest one that has such a
-    message counts. What deletes a key of a key-value bucket (header KV-Operation) is a message like others. Raises as
-    `next_of`."""
+    leaves older times after newer ones; stream order counts. The newest incarnation that has such a message counts.
+    What deletes a key of a key-value bucket (header KV-Operation) is a message like others. Raises as `next_of`."""
     return next(last_values(workspace, archive, subject_filter, at_ns, _limit=1), None)
 
 

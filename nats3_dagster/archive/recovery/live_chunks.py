@@ -1,7 +1,7 @@
 """Live chunks: which objects of a folder are in the archive, each read as far as the catalog's row needs it.
 
-Invariant: a chunk that a manifest names is taken as the manifest proves it. Of the others only those are taken that no
-manifest contradicts, that are proven to the last message, and that say the same where they overlap.
+Invariant: a chunk that a manifest names is taken as the manifest proves it. Other chunks are taken only if no manifest
+contradicts them, they are proven to the last message, and they say the same where they overlap.
 """
 
 from collections import deque

@@ -89,8 +89,8 @@ def _in_stream(
     now_ns: int,
 ) -> Iterator[SeqRange]:
     """The sequences that the selection takes of what the stream has now: up to the end of its times, or, where that
-    comes after `now_ns`, up to what is archived. Of its hours, those that have ended are taken whole. Times in sealed
-    hours are left out: nothing of them is missing, and the stream's server is not asked where they are."""
+    comes after `now_ns`, up to what is archived. Its hours that have ended are taken whole. Times in sealed hours are
+    left out: nothing of them is missing, and the stream's server is not asked where they are."""
     link = workspace.link
     for from_ns, to_ns in times_of(selection):
         bounded = from_ns > 0 and to_ns < _NO_END

@@ -34,7 +34,7 @@ class Chosen:
     chunks: tuple[Chunk, ...] | None = None
 
     def pages(self, workspace: Workspace) -> Iterator[tuple[Chunk, ...]]:
-        """The chunks as they are now, with their counts by subject. Of what was captured since there may be more."""
+        """The chunks as they are now, with their counts by subject. Captures since then may have added some."""
         if self.chunks is not None:
             yield self.chunks
             return

@@ -1,6 +1,6 @@
 """Extent: how many messages a selection takes of each chunk, and between which sequences and times they lie.
 
-Asked of the catalog alone: where it does not know exactly, the most that can be.
+Only the catalog is asked: where it does not know exactly, the most that can be is given.
 """
 
 from collections.abc import Iterable, Iterator

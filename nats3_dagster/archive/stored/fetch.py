@@ -15,9 +15,9 @@ BucketOf = Callable[[str], Bucket]
 
 def fetch_chunks(bucket_of: BucketOf, chunks: Iterable[Chunk], ahead: int) -> Iterator[tuple[Chunk, ChunkReader]]:
     """Each chunk with its proven content, in order. Raises StoreError, ObjectMissing or ChunkError for the first chunk
-    that cannot be had. `ahead` chunks are fetched while one is worked on: at 64 MiB a chunk, each costs memory. Of one
-    that was merged, its part of the other chunk is read, row group by row group. One whose object is missing or damaged
-    is read from a copy."""
+    that cannot be had. `ahead` chunks are fetched while one is worked on: at 64 MiB a chunk, each costs memory. A
+    merged chunk is read from its part of the other chunk, row group by row group. One whose object is missing or
+    damaged is read from a copy."""
     for chunk, reader in fetch_each(bucket_of, chunks, ahead, or_copies=True):
         yield chunk, reader.result()
 

@@ -96,7 +96,7 @@ def claimable(workspace: Workspace, archive: Archive) -> list[str]:
 
 def check_create_only(workspace: Workspace, archive: Archive) -> None:
     """Raises StoreError for a cloud that creates an object where there is one: what stands for Google's or Azure's may
-    not know the condition. The archive owns its folder. Of S3 `nats3 doctor` says it."""
+    not know the condition. The archive owns its folder. `nats3 doctor` says it for S3."""
     place, folder = workspace.settings.store.of(archive.spec.bucket), folder_of(workspace, archive)
     if place.cloud is not None and folder.bucket.create(owner_key(folder.path), _own(archive).encode()):
         raise StoreError(

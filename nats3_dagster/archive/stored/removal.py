@@ -70,7 +70,7 @@ def no_progress(done: int, total: int) -> None:
 
 def remove_dead(workspace: Workspace, archive_name: str, on_progress: OnProgress = no_progress) -> int:
     """Delete the objects of the archive's retired chunks and superseded manifests; of deleted archives also those in
-    copies, and the owner objects of their folders. How many of the first.
+    copies, and the owner objects of their folders. Returns the number of the first.
 
     `on_progress(done, total)` counts objects. Raises StoreError, or Conflict while another process creates an archive
     of the name; the next call does the rest."""

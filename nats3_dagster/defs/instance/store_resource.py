@@ -1,4 +1,5 @@
-"""The store as dagster-aws' resource. Of its own module, because its import takes 0.25 s, and only runs need it."""
+"""The store as dagster-aws' resource. It has a module of its own, because its import takes 0.25 s, and only runs need
+it."""
 
 from typing import Any
 

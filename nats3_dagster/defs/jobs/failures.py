@@ -63,7 +63,7 @@ class CannotTick(DagsterUserCodeProcessError):
 class ForeseenFailure(DagsterUserCodeProcessError, Failure):
     """A Nats3Error as a step's failure.
 
-    Dagster prints a Failure with forty lines of its own frames, twice. Of an error of the first class it shows
+    Dagster prints a Failure with forty lines of its own frames, twice. For an error of the first class it shows
     `user_code_process_error_infos` instead: the sentences, and no frame."""
 
     def __init__(self, error: Nats3Error, naming: Naming = PROJECT) -> None:

@@ -125,8 +125,8 @@ def take_up(workspace: Workspace, instance: DagsterInstance, run: DagsterRun, sp
 def replay_id_for(instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> str:
     """Sixteen hex digits for the run that began the replay, for what is replayed and for the subjects that it goes to.
 
-    Its pace does not count: a run that is executed again at another pace goes on with the same replay. Whether it is
-    live, and has marks, does: it changes the messages."""
+    Its pace does not count: a run that is executed again at another pace goes on with the same replay. Its being live
+    and its marks count: they change the messages."""
     *_, (begun_by, _) = _continued(instance, run)
     what = [spec.archive, asdict(spec.selection), spec.write_subject, spec.live, spec.marks]
     text = json.dumps([begun_by, *what], sort_keys=True)

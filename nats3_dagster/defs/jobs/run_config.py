@@ -1,8 +1,8 @@
 """Run config: the fields of the launchpad, and the values that they stand for.
 
-Every field has a description and, but for the target, a default that is safe. Of an asset that needs a config the UI
-offers no backfill: "Materialize" opens the launchpad, which takes one partition. So the asset's config is optional, and
-a config must name the target: then the editor says so. A run without any fails before it starts Spark.
+Every field has a description and, but for the target, a default that is safe. The UI offers no backfill of an asset
+that needs a config: "Materialize" opens the launchpad, which takes one partition. So the asset's config is optional,
+and a config must name the target: then the editor says so. A run without any fails before it starts Spark.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -95,7 +95,7 @@ def _observed(record: EventLogRecord) -> Mapping[str, object]:
 
 
 def progress_log(context: Context, what: str) -> OnProgress:
-    """A callback that writes to the run's log every PROGRESS_S seconds. Called in a thread of the pipeline's."""
+    """A callback that writes to the run's log every PROGRESS_S seconds. A thread of the pipeline calls it."""
     began = last = time.monotonic()
 
     def report(progress: Progress) -> None:

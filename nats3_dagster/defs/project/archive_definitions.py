@@ -80,8 +80,8 @@ class Made:
 
 
 def made(every: Iterable[Defined], naming: Naming, platform: Platform, jobs: Iterable[JobDefinition]) -> Made:
-    """Returns the definitions of the archives. `jobs`: those of the code location that are of no archive. Of two
-    archives that would have a name in common, the newer one has none: an archive that works goes on."""
+    """Returns the definitions of the archives. `jobs`: those of the code location that are of no archive. If two
+    archives would have a name in common, the newer one has none: an archive that works goes on."""
     found = Made()
     taken = {("job", job.name) for job in jobs}
     every = sorted(every, key=lambda one: (one.id is None, one.id or 0, one.spec.name))

@@ -30,7 +30,7 @@ def doc(description: str, schema: dict[str, Any] | None = None) -> Resolver:
 
 
 def unless_template(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema of a value that may be a template: by `if`, so that an error says what is wrong. Of `anyOf`,
+    """Returns the schema of a value that may be a template: by `if`, so that an error says what is wrong. With `anyOf`,
     which Dagster writes, it would say that nothing fits."""
     return {"if": _TEMPLATE, "then": {}, "else": schema}
 

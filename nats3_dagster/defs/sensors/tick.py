@@ -266,7 +266,7 @@ class Tick:
         return holding
 
     def revisions_of(self, archive: Archive) -> dict[str, int]:
-        """The hours with messages. Of hours before the first one Dagster has no partitions."""
+        """The hours with messages. Dagster has no partitions for hours before the first one."""
         return {h: r for h, r in self.workspace.catalog.hours.revisions(archive).items() if h >= FIRST_HOUR}
 
     def replays_of(self, archive: Archive) -> dict[str, Replay]:

@@ -1,7 +1,7 @@
 """A JSON payload as an object: by the letter of JSON, and within what engines read.
 
-Invariant: the text is judged, not the object. Of a repeated name the last value alone would be in the object, and each
-value is in a line of NDJSON.
+Invariant: the text is judged, not the object. The object would have the last value of a repeated name alone, and a line
+of NDJSON has each value.
 """
 
 import json

@@ -40,7 +40,7 @@ SETTLE_S = 15.0
 
 
 class Publisher:
-    """Publishes in the order given, over one connection of its own. Not for several threads at once.
+    """Publishes in the order given, over one connection of its own. Only one thread at a time may use it.
 
     Mode `window` is for any stream; messages should have a `Nats-Msg-Id`. Mode `batch` needs a server that knows fast
     ingest (codes.FAST_INGEST) and a stream with `allow_batched`. `fence` is (replay id, attempt): a newer attempt's

@@ -19,8 +19,8 @@ class CloudBucket(Protocol):
     bucket has no such object, AccessRefused where this login may not do it."""
 
     def put(self, key: str, data: memoryview, *, is_new: bool) -> bool:
-        """Store an object, whose bytes the cloud compares with their MD5. With `is_new` only where there is none: False
-        where there is one."""
+        """Store an object, whose bytes the cloud compares with their MD5. `is_new` stores it only if there is none:
+        returns False if there is one."""
         ...
 
     def get(self, key: str, version_id: str | None = None) -> bytes:

@@ -14,7 +14,7 @@ class Driver(Protocol):
     writes_itself: bool
 
     def put(self, key: str, data: memoryview, *, is_new: bool) -> bool:
-        """Store an object. With `is_new` only where there is none: False where there is one."""
+        """Store an object. `is_new` stores it only if there is none: returns False if there is one."""
         ...
 
     def get(self, key: str, most: int | None) -> memoryview:

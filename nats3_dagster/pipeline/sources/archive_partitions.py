@@ -1,5 +1,5 @@
-"""Partitions of an archive: which chunks a read takes, grouped into Spark's partitions. Asked of the catalog, on the
-driver alone.
+"""Partitions of an archive: which chunks a read takes, grouped into Spark's partitions. The driver alone asks the
+catalog.
 
 Invariant: what is in no chunk and may be lost is an error, by the same rule as a replay's, unless the read allows it.
 """

@@ -84,7 +84,7 @@ def check_names(source: str, names: Sequence[str], columns: ColumnTypes) -> None
 
 def check_schema(source: str, schema: StructType, columns: ColumnTypes) -> None:
     """Raises OperatorError unless a schema that the user gave has columns of the source, in types that they may have.
-    Whether a column takes nulls makes no difference."""
+    It makes no difference if a column takes nulls."""
     for column in schema.fields:
         if column.name not in columns:
             raise _unknown(f"{source} has no column {column.name!r}, which the schema names", column.name, columns)

@@ -66,7 +66,7 @@ def check_columns(source: str, schema: StructType) -> None:
 
 
 class SinkColumns:
-    """Makes messages of batches, in the order of one partition. Not for two partitions."""
+    """Makes messages of batches, in the order of one partition. Each partition needs one of its own."""
 
     def __init__(self, prefix: str, *, max_payload: int, expected_stream: str | None, refusals: int) -> None:
         """`prefix`: of the ids of rows without a msg_id, which no other partition and no other write has.

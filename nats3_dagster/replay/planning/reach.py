@@ -1,6 +1,6 @@
 """Reach: whether what a replay publishes comes to its targets and to no other stream.
 
-Only asked where the streams are those of another domain or account: JetStream's API then says which streams listen
+It asks only where the streams are those of another domain or account: JetStream's API then says which streams listen
 there, and a message goes where leaf nodes and imports pass its subject on.
 """
 
