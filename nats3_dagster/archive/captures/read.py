@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from nats3_dagster.archive.captures.job import CaptureJob
+from nats3_dagster.archive.captures.rewrite import Origin
 from nats3_dagster.archive.captures.upload import Puts, Uploads
 from nats3_dagster.archive.source.absence import Absences
 from nats3_dagster.chunks import ChunkWriter
@@ -149,14 +150,5 @@ class RangeCapture:
         return max(bisect_right(self._firsts, seq) - 1, 0)
 
     def _new_writer(self, hour: str) -> ChunkWriter:
-        spec, state = self._job.spec, self._job.state
-        return ChunkWriter(
-            spec.name,
-            state.incarnation,
-            hour,
-            spec.bucket,
-            spec.prefix,
-            spec.zstd_level,
-            dict(state.config),
-            self._subjects,
-        )
+        state = self._job.state
+        return Origin(self._job.spec, state.incarnation, hour, dict(state.config), self._subjects).writer()

@@ -10,10 +10,10 @@ from dataclasses import asdict, replace
 
 import pyarrow as pa
 
+from nats3_dagster.archive.captures.rewrite import Origin
 from nats3_dagster.archive.source.absence import Absences
 from nats3_dagster.archive.take.claimed import PreviousTasks, Receipt, Uncaptured, absence, uncaptured
 from nats3_dagster.archive.take.job import TakeJob
-from nats3_dagster.chunks import ChunkWriter
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.link import Link
@@ -121,18 +121,10 @@ class TakeCapture:
         """The messages from `at` to before `end`, of one hour, as chunks that cover the sequences from `first` on."""
         spec, state = self._job.spec, self._job.state
         hour = hour_of(int(new.hours[at]) * HOUR_NS)
+        origin = Origin(spec, state.incarnation, hour, dict(state.config), spec.subjects)
         batches = new.messages.slice(at, end - at).to_batches()
         while batches:
-            writer = ChunkWriter(
-                spec.name,
-                state.incarnation,
-                hour,
-                spec.bucket,
-                spec.prefix,
-                spec.zstd_level,
-                dict(state.config),
-                spec.subjects,
-            )
+            writer = origin.writer()
             last = first
             while batches:
                 rows = writer.room(batches[0])

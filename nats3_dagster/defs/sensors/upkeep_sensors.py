@@ -3,6 +3,7 @@ forget. Their ticks do the work, a limited part at a time, and start no runs.
 """
 
 import time
+from collections.abc import Callable
 
 from dagster import DefaultSensorStatus, SensorDefinition, SensorEvaluationContext, SkipReason, sensor
 
@@ -21,79 +22,87 @@ COPIED_BYTES = 256 << 20
 def expiry_sensor(naming: Naming = PROJECT) -> SensorDefinition:
     """`expiry_sensor`: one for all archives, on unless switched off in the UI."""
 
-    @sensor(
-        name=naming.name("expiry_sensor"),
-        minimum_interval_seconds=INTERVAL_S,
-        default_status=DefaultSensorStatus.RUNNING,
-        description="Removes the hours that archives do not keep any longer, by their settings keep and keep_bytes; "
-        "what a hold covers stays. Their objects go with the sweep. It starts no runs.",
-    )
-    def evaluate(_context: SensorEvaluationContext) -> SkipReason:
+    def expire(workspace: Workspace) -> str:
         # It imports nats, 0.1 s of each load of the definitions.
         from nats3_dagster.archive.keep.retention import expire_each
 
-        with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            found = tuple(expire_each(workspace))
-            if problem := next((one.problem for one in found if one.problem), None):
-                raise problem
-        hours, messages = sum(one.hours for one in found), sum(one.messages for one in found)
+        expired = tuple(expire_each(workspace))
+        if problem := next((one.problem for one in expired if one.problem), None):
+            raise problem
+        hours, messages = sum(one.hours for one in expired), sum(one.messages for one in expired)
         if not hours:
-            return SkipReason("No hour has expired")
-        names = ", ".join(one.archive for one in found if one.hours)
-        return SkipReason(f"{hours:,} hours with {messages:,} messages expired: {names}")
+            return "No hour has expired"
+        return f"{hours:,} hours with {messages:,} messages expired: {', '.join(e.archive for e in expired if e.hours)}"
 
-    return evaluate
+    return _upkeep_sensor(
+        naming,
+        "expiry_sensor",
+        "Removes the hours that archives do not keep any longer, by their settings keep and keep_bytes; what a hold "
+        "covers stays. Their objects go with the sweep. It starts no runs.",
+        expire,
+    )
 
 
 def copy_sensor(naming: Naming = PROJECT) -> SensorDefinition:
     """`copy_sensor`: one for all archives, on unless switched off in the UI."""
 
-    @sensor(
-        name=naming.name("copy_sensor"),
-        minimum_interval_seconds=INTERVAL_S,
-        default_status=DefaultSensorStatus.RUNNING,
-        description="Copies what is missing in the copies of archives, by their setting copies, and removes there what "
-        "their own buckets lost. A seal copies the chunks of its hour by itself. It starts no runs.",
-    )
-    def evaluate(_context: SensorEvaluationContext) -> SkipReason:
+    def copy(workspace: Workspace) -> str:
         # It imports nats, 0.1 s of each load of the definitions.
         from nats3_dagster.archive.stored.copies import copy_each
 
-        with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            done = copy_each(workspace, COPIED_BYTES)
-        if not done:
-            return SkipReason("Every copy has what it should have")
-        objects, removed = sum(one.objects for one in done), sum(one.removed for one in done)
-        names = ", ".join(sorted({one.bucket for one in done}))
-        return SkipReason(f"Copied {objects:,} objects into {names}, and removed {removed:,} there")
+        if not (copied := copy_each(workspace, COPIED_BYTES)):
+            return "Every copy has what it should have"
+        objects, removed = sum(one.objects for one in copied), sum(one.removed for one in copied)
+        buckets = ", ".join(sorted({one.bucket for one in copied}))
+        return f"Copied {objects:,} objects into {buckets}, and removed {removed:,} there"
 
-    return evaluate
+    return _upkeep_sensor(
+        naming,
+        "copy_sensor",
+        "Copies what is missing in the copies of archives, by their setting copies, and removes there what their own "
+        "buckets lost. A seal copies the chunks of its hour by itself. It starts no runs.",
+        copy,
+    )
 
 
 def sweep_sensor(naming: Naming = PROJECT) -> SensorDefinition:
     """`sweep_sensor`: one for all archives, on unless switched off in the UI."""
 
-    @sensor(
-        name=naming.name("sweep_sensor"),
-        minimum_interval_seconds=INTERVAL_S,
-        default_status=DefaultSensorStatus.RUNNING,
-        description="Removes the objects of chunks that were deleted after their replay, once NATS3_DELETE_GRACE "
-        "seconds have passed, objects that erasures left, and rows of the catalog that nothing has needed for "
-        "NATS3_HISTORY_KEEP. It starts no runs.",
-    )
-    def evaluate(_context: SensorEvaluationContext) -> SkipReason:
+    def remove(workspace: Workspace) -> str:
         # It imports nats, 0.1 s of each load of the definitions.
         from nats3_dagster.archive.keep.erasure import carry_out_each
         from nats3_dagster.archive.stored.removal import clean, sweep
 
-        with tick_failures(naming), Workspace(Settings.load()) as workspace:
-            _, problem = carry_out_each(workspace, turn=int(time.time() // INTERVAL_S))
-            swept, rows = sweep(workspace, SWEPT_AT_ONCE), clean(workspace, rounds=1)
-            if problem:
-                raise problem
+        _, problem = carry_out_each(workspace, turn=int(time.time() // INTERVAL_S))
+        swept, rows = sweep(workspace, SWEPT_AT_ONCE), clean(workspace, rounds=1)
+        if problem:
+            raise problem
         forgot = f"; forgot {rows:,} rows of the catalog" if rows else ""
         if not swept.objects:
-            return SkipReason(f"No object waits to be removed whose grace has passed{forgot}")
-        return SkipReason(f"Removed {swept.objects:,} objects with {swept.bytes:,} bytes{forgot}")
+            return f"No object waits to be removed whose grace has passed{forgot}"
+        return f"Removed {swept.objects:,} objects with {swept.bytes:,} bytes{forgot}"
+
+    return _upkeep_sensor(
+        naming,
+        "sweep_sensor",
+        "Removes the objects of chunks that were deleted after their replay, once NATS3_DELETE_GRACE seconds have "
+        "passed, objects that erasures left, and rows of the catalog that nothing has needed for NATS3_HISTORY_KEEP. "
+        "It starts no runs.",
+        remove,
+    )
+
+
+def _upkeep_sensor(naming: Naming, name: str, description: str, work: Callable[[Workspace], str]) -> SensorDefinition:
+    """Returns a sensor whose tick does the work and shows its summary."""
+
+    @sensor(
+        name=naming.name(name),
+        minimum_interval_seconds=INTERVAL_S,
+        default_status=DefaultSensorStatus.RUNNING,
+        description=description,
+    )
+    def evaluate(_context: SensorEvaluationContext) -> SkipReason:
+        with tick_failures(naming), Workspace(Settings.load()) as workspace:
+            return SkipReason(work(workspace))
 
     return evaluate
