@@ -10,6 +10,7 @@ import pytest
 from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures import read as reading
 from nats3_dagster.archive.captures.open import open_source
+from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.captures.read import Outcome
 from nats3_dagster.archive.health.nats_health import check
@@ -251,7 +252,7 @@ def test_what_was_put_of_a_stream_that_is_gone_is_adopted(workspace: Workspace, 
     read(workspace, plan(workspace, archive, wire))
     wire.api("STREAM.DELETE.EV")
     stream_of(wire, 5)
-    open_source(workspace, archive, adopt=True)
+    open_another(workspace, archive)
     assert archived(workspace, archive) == ([(1, 100)], 100, [])
 
 

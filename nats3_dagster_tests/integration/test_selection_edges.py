@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from nats3_dagster.archive.captures.open import open_source
+from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered
@@ -251,7 +252,7 @@ def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive
     # Of another incarnation the same sequences: each says which one is meant.
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
-    newer = open_source(workspace, events, adopt=True).incarnation
+    newer = open_another(workspace, events).incarnation
     workspace.catalog.chunks.commit(events, [], [Gap(newer, (SeqRange(11, 20),), "expired")])
     every = lacks(workspace, events, Selection())
     streams = [f" (stream of {format_time(life.created_ns)})" for life in (state.incarnation, newer)]
