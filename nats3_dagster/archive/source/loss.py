@@ -4,9 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nats3_dagster.archive.source.absence import early_removal
-from nats3_dagster.archive.source.backlog import Backlog
+from nats3_dagster.archive.source.backlog import Backlog, backlog
+from nats3_dagster.archive.source.clocks import stream_now_ns
 from nats3_dagster.archive.source.lateness import late_after_s
 from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.model import Archive, StreamState
+from nats3_dagster.workspace import Workspace
 
 # Shares of the way to deletion from which on an archive is warned of, and is in error.
 WARN_AT, ERROR_AT = 0.5, 0.9
@@ -67,6 +70,15 @@ class Loss:
         return f"The oldest uncaptured message has gone {self.used:.0%} of its way to deletion by {self.limit}"
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The messages that an archive has still to capture."""
+
+    waiting: Backlog
+    # How near they are to being lost.
+    loss: Loss
+
+
 def time_to_loss(waiting: Backlog, *, paused: bool = False, max_age_s: int | None = None) -> Loss:
     """Computes it by the stream's limits on age, messages and bytes. What counts is where the oldest uncaptured message
     lies between the stream's head and its end, not how many wait: one hole at the head is lost next. `paused`: whether
@@ -85,3 +97,9 @@ def time_to_loss(waiting: Backlog, *, paused: bool = False, max_age_s: int | Non
     base = Loss(gone=waiting.gone, paused=paused, early=early, waits_s=waits_s, max_age_s=max_age_s, ahead=ahead)
     losses = [replace(base, used=gone / limit, limit=name) for gone, limit, name in ways if limit > 0]
     return max(losses, key=lambda loss: loss.used, default=base)
+
+
+def outlook(workspace: Workspace, archive: Archive, state: StreamState) -> Outlook:
+    """Returns what the stream in this state has that is not captured. Raises Nats3Error."""
+    waiting = backlog(workspace, archive, state, stream_now_ns(state))
+    return Outlook(waiting, time_to_loss(waiting, paused=archive.paused, max_age_s=archive.spec.max_age_s))

@@ -223,14 +223,10 @@ def _intact(naming: Naming, workspace: Workspace, archive: Archive, sample: int)
 
 
 def _keeps_up(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckResult:
-    from nats3_dagster.archive.source.backlog import backlog
-    from nats3_dagster.archive.source.clocks import stream_now_ns
-    from nats3_dagster.archive.source.loss import time_to_loss
+    from nats3_dagster.archive.source.loss import outlook
     from nats3_dagster.archive.source.observe import checked_state
 
-    state = checked_state(workspace, archive)
-    waiting = backlog(workspace, archive, state, stream_now_ns(state))
-    loss = time_to_loss(waiting, paused=archive.paused, max_age_s=archive.spec.max_age_s)
+    loss = outlook(workspace, archive, checked_state(workspace, archive)).loss
     return AssetCheckResult(
         asset_key=naming.chunks_key(archive.name),
         check_name=KEEPS_UP,

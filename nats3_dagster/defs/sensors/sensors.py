@@ -109,16 +109,13 @@ def _evaluate_capture(
     re-created, shrank or is gone."""
     from nats3_dagster.archive.captures.due import due
     from nats3_dagster.archive.captures.open import open_source
-    from nats3_dagster.archive.source.backlog import backlog
-    from nats3_dagster.archive.source.clocks import stream_now_ns
-    from nats3_dagster.archive.source.loss import time_to_loss
+    from nats3_dagster.archive.source.loss import outlook
 
     if archive.paused:
         return _evaluate_paused(context, naming, workspace, archive)
     name = archive.name
-    state = open_source(workspace, archive)
-    waiting = backlog(workspace, archive, state, stream_now_ns(state))
-    loss = time_to_loss(waiting, max_age_s=archive.spec.max_age_s)
+    now = outlook(workspace, archive, open_source(workspace, archive))
+    waiting, loss = now.waiting, now.loss
     # Only the first and a change are events: a tick that says the same again would fill Dagster's tables.
     events = [keeps_up(naming, name, loss)] if loss.level != context.cursor else []
     wanted = {*waiting.ended, waiting.open}
@@ -138,15 +135,12 @@ def _evaluate_paused(
 ) -> SensorResult:
     """One tick of a paused archive: it asks for no run, and the check shows the pause, and how near it is to loss."""
     from nats3_dagster.archive.captures.open import open_source
-    from nats3_dagster.archive.source.backlog import backlog
-    from nats3_dagster.archive.source.clocks import stream_now_ns
-    from nats3_dagster.archive.source.loss import time_to_loss
+    from nats3_dagster.archive.source.loss import outlook
 
     name, before = archive.name, context.cursor or ""
     why = f"Archive {name} is paused. {Next.RESUME_ARCHIVE(archive=name).worded(naming.words)}"
     try:
-        state = open_source(workspace, archive)
-        waiting = backlog(workspace, archive, state, stream_now_ns(state))
+        loss = outlook(workspace, archive, open_source(workspace, archive)).loss
     except Nats3Error as error:
         # NATS may be down because of what the archive is paused for: the tick does not fail.
         known = before.startswith(PAUSED)
@@ -155,7 +149,6 @@ def _evaluate_paused(
             cursor=before if known else PAUSED,
             asset_events=[] if known else [paused_out_of_reach(naming, name, error)],
         )
-    loss = time_to_loss(waiting, paused=True, max_age_s=archive.spec.max_age_s)
     # Not the level alone: an error of a paused archive and one of an active archive have different texts.
     cursor = f"{PAUSED} {loss.level}"
     events = [keeps_up(naming, name, loss)] if cursor != before else []
