@@ -4,6 +4,7 @@ pytest-xdist 3.8 never ends after one of its processes has died (its issues 1323
 what the dead one had finished, or a single test, and waits for more.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -33,6 +34,24 @@ class FileScheduling(LoadFileScheduling):
         super()._reschedule(node)
         while not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 2:
             super()._reschedule(node)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Let a report show a lone surrogate as `\\udcXX`: xdist cannot send one, and ends the whole run without a name."""
+    return _sendable((yield))
+
+
+def _sendable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {_sendable(key): _sendable(one) for key, one in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case list() | tuple():
+            return type(value)(map(_sendable, value))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case _:
+            return value
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

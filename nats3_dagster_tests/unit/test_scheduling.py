@@ -19,22 +19,23 @@ _DIES = "import os\ndef test_dies(): os._exit(1)\ndef test_after(): pass\n"
     ],
 )
 def test_a_run_ends_though_a_process_dies(tmp_path: Path, files: list[str], processes: int, passed: int) -> None:
+    assert f"1 failed, {passed} passed" in _run(tmp_path, files, processes)
+
+
+def test_a_failure_with_bytes_that_are_not_utf8_is_shown(tmp_path: Path) -> None:
+    files = ['def test_text(): assert False, "a" + chr(0xDC80)\n', _PASSES]
+    shown = _run(tmp_path, files, 2)
+    assert "1 failed, 2 passed" in shown
+    assert r"a\udc80" in shown
+
+
+def _run(folder: Path, files: list[str], processes: int) -> str:
+    """What pytest prints of these files, of which one fails."""
     for number, text in enumerate(files):
-        (tmp_path / f"test_{number}.py").write_text(text)
-    plugin = "nats3_dagster_tests.support.scheduling"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        plugin,
-        "--dist=loadfile",
-        "-n",
-        str(processes),
-        "--rootdir=.",
-        ".",
-    ]
+        (folder / f"test_{number}.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-p", "nats3_dagster_tests.support.scheduling", "--dist=loadfile"]
+    command += ["-n", str(processes), "--rootdir=.", "."]
     environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert f"1 failed, {passed} passed" in ran.stdout
+    return ran.stdout
