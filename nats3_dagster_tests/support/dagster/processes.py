@@ -35,6 +35,7 @@ class Dagster:
             **os.environ,
             **environment,
             "DAGSTER_HOME": str(home),
+            "NATS3_DAGSTER_URL": self.url,
             "PYTHONPATH": str(ROOT),
             # What Dagster warns of is its own: a deprecated call in its dependencies.
             "PYTHONWARNINGS": "ignore",
