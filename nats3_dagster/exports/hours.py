@@ -88,7 +88,6 @@ def attempt(
     export: Export,
     hour: str,
     perform: Callable[[], ExportResult],
-    run_id: str | None = None,
     *,
     over_retired: bool = False,
 ) -> ExportResult:
@@ -105,7 +104,7 @@ def attempt(
     try:
         result = perform()
     except Exception as error:
-        _record_failure(workspace, archive, export, hour, error, run_id)
+        _record_failure(workspace, archive, export, hour, error)
         raise
     made = Made(
         *sealed[:2],
@@ -119,7 +118,7 @@ def attempt(
         manifest_url(archive, export.spec, hour),
         workspace.catalog.now(),
     )
-    exports.record(archive, export, hour, made, run_id)
+    exports.record(archive, export, hour, made)
     fault_point("export.recorded")
     return result
 
@@ -142,9 +141,7 @@ def manifest_url(archive: Archive, spec: ExportSpec, hour: str) -> str:
     return f"{place.url.rstrip('/')}/{manifest_path(archive.name, spec.name, hour)}"
 
 
-def _record_failure(
-    workspace: Workspace, archive: Archive, export: Export, hour: str, error: Exception, run_id: str | None
-) -> None:
+def _record_failure(workspace: Workspace, archive: Archive, export: Export, hour: str, error: Exception) -> None:
     """Note it where the catalog can take it; the error itself is what counts."""
     # It imports pyarrow, which takes a command that only asks as long as all else.
     from nats3_dagster.archive.captures.capture_log import kind_of
@@ -152,7 +149,7 @@ def _record_failure(
     # The text of an unforeseen error may hold anything, a password included.
     what = error.what if isinstance(error, Nats3Error) else type(error).__name__
     try:
-        workspace.catalog.exports.record_failure(archive, export, hour, kind_of(error), what, run_id)
+        workspace.catalog.exports.record_failure(archive, export, hour, kind_of(error), what)
     except CatalogError:
         return
 

@@ -35,7 +35,6 @@ def run_captures(
     run: HourRun,
     on_error: OnError,
     *,
-    run_id: str | None = None,
     adopt: bool = False,
     on_job: OnJob | None = None,
 ) -> Iterator[tuple[CaptureResult, ...]]:
@@ -53,14 +52,13 @@ def run_captures(
                 run,
                 _taking(spark, archive, run.hours),
                 on_error,
-                run_id=run_id,
                 adopt=adopt,
                 parallel=parallel,
                 on_job=on_job,
             )
         else:
             perform = _reading(spark, workspace, archive, parallel, on_job)
-            jobs = capture_hours(workspace, archive, run, perform, on_error, run_id=run_id, adopt=adopt)
+            jobs = capture_hours(workspace, archive, run, perform, on_error, adopt=adopt)
         while True:
             with followed(workspace, archive.name):
                 done = next(jobs, None)
@@ -75,7 +73,6 @@ def run_capture(
     archive_name: str,
     hour: str,
     *,
-    run_id: str | None = None,
     adopt: bool = False,
     on_progress: OnProgress | None = None,
 ) -> CaptureResult:
@@ -92,7 +89,6 @@ def run_capture(
         archive_name,
         run,
         lambda *_: None,
-        run_id=run_id,
         adopt=adopt,
         on_job=on_job if on_progress else None,
     )

@@ -11,16 +11,12 @@ from nats3_dagster.workspace import Workspace
 
 
 def run_compaction(
-    start: Callable[[], Any],
-    workspace: Workspace,
-    archive: Archive,
-    hours: Sequence[str],
-    run_id: str | None = None,
+    start: Callable[[], Any], workspace: Workspace, archive: Archive, hours: Sequence[str]
 ) -> Iterator[Compacted]:
     """Compact the hours, in Spark where they are many. `start` gives the session, and is called only then. Raises as
     `compact_hours`, and EngineError."""
     if len(hours) < SPARK_FROM_HOURS:
-        return compact_hours(workspace, archive, hours, run_id)
+        return compact_hours(workspace, archive, hours)
     spark = start()
 
     def perform(tasks: Sequence[MergeTask]) -> tuple[Sequence[HourMerged], Nats3Error | None]:
@@ -31,4 +27,4 @@ def run_compaction(
         finished = run_tasks(spark, f"compact {archive.name} {tasks[0].hour}", merge_hour, tasks)
         return finished.results, finished.error
 
-    return compact_hours(workspace, archive, hours, run_id, perform)
+    return compact_hours(workspace, archive, hours, perform)

@@ -49,7 +49,6 @@ def export_hour(
     name: str,
     hour: str,
     *,
-    run_id: str | None = None,
     on_progress: OnProgress | None = None,
     over_retired: bool = False,
 ) -> ExportResult:
@@ -67,6 +66,5 @@ def export_hour(
             lambda: run_export(
                 spark, workspace, archive, export.spec, hour, on_progress=on_progress, over_retired=over_retired
             ),
-            run_id,
             over_retired=over_retired,
         )

@@ -19,7 +19,6 @@ def run_replay(
     settings: Settings,
     replay_id: str,
     *,
-    run_id: str | None = None,
     on_progress: OnProgress | None = None,
     on_attempt: Callable[[int], None] | None = None,
 ) -> ReplayResult:
@@ -35,4 +34,4 @@ def run_replay(
         return finished.results, finished.error
 
     with Workspace(settings) as workspace:
-        return drive(workspace, replay_id, publish, run_id=run_id, on_progress=on_progress, on_attempt=on_attempt)
+        return drive(workspace, replay_id, publish, on_progress=on_progress, on_attempt=on_attempt)

@@ -37,7 +37,7 @@ class Attempt:
     messages: int
 
 
-def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) -> Attempt:
+def start(workspace: Workspace, replay_id: str) -> Attempt:
     """Check the targets and the objects, and begin an attempt at what is not done yet; call it under the replay's
     lock. Raises Nats3Error."""
     replays, replay_chunks = workspace.catalog.replays, workspace.catalog.replay_chunks
@@ -60,7 +60,7 @@ def start(workspace: Workspace, replay_id: str, *, run_id: str | None = None) ->
     )
     if all(part.is_exact for part in parts):
         check_room(workspace.link, replay, job, sum(part.messages for part in parts))
-    number = replays.start_attempt(replay_id, run_id)
+    number = replays.start_attempt(replay_id)
     fault_point("replay.attempt_started")
     if number > 1:
         raise_fence(workspace.link, replay_id, number)
@@ -94,25 +94,17 @@ def abandon(workspace: Workspace, job: ReplayJob, error: BaseException) -> None:
 
 
 def record(
-    workspace: Workspace,
-    job: ReplayJob,
-    results: Iterable[ChunkResult],
-    error: Nats3Error | None,
-    run_id: str | None = None,
+    workspace: Workspace, job: ReplayJob, results: Iterable[ChunkResult], error: Nats3Error | None
 ) -> tuple[ChunkResult, ...]:
     """Record the chunks that are done, and how the attempt ended; the results of those chunks. `error`: of the tasks
     that failed."""
-    done = record_chunks(workspace, job, results, error, run_id)
+    done = record_chunks(workspace, job, results, error)
     finish(workspace, job, error)
     return done
 
 
 def record_chunks(
-    workspace: Workspace,
-    job: ReplayJob,
-    results: Iterable[ChunkResult],
-    error: Nats3Error | None,
-    run_id: str | None = None,
+    workspace: Workspace, job: ReplayJob, results: Iterable[ChunkResult], error: Nats3Error | None
 ) -> tuple[ChunkResult, ...]:
     """The first half of `record`: the attempt goes on."""
     done = combine(results)
@@ -120,7 +112,7 @@ def record_chunks(
         # A chunk is done only when the tasks of all its subjects are, and one of them failed.
         done = ()
     fault_point("replay.before_record")
-    workspace.catalog.replay_chunks.record(job.id, job.attempt, done, run_id)
+    workspace.catalog.replay_chunks.record(job.id, job.attempt, done)
     fault_point("replay.recorded")
     return done
 

@@ -27,7 +27,6 @@ def begin(
     spec: ReplaySpec,
     *,
     replay_id: str | None = None,
-    run_id: str | None = None,
     agree: Callable[[ReplayPlan], None] = _agreed,
     job_id: UUID | None = None,
     job_name: str | None = None,
@@ -55,7 +54,6 @@ def begin(
             spec,
             planned.targets,
             planned.chosen.ids,
-            run_id=run_id,
             job_id=job_id,
             job_name=job_name,
         )

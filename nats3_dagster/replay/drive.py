@@ -29,7 +29,6 @@ def drive(
     replay_id: str,
     publish: Publish,
     *,
-    run_id: str | None = None,
     on_progress: OnProgress | None = None,
     on_attempt: Callable[[int], None] | None = None,
 ) -> ReplayResult:
@@ -37,14 +36,14 @@ def drive(
     pipeline.run_replay. Raises Nats3Error."""
     began = time.monotonic()
     with workspace.catalog.replays.lock(replay_id) as lock:
-        started = attempt.start(workspace, replay_id, run_id=run_id)
+        started = attempt.start(workspace, replay_id)
         job = started.job
         if on_attempt:
             on_attempt(job.attempt)
         sums, done = Counter[str](), 0
         try:
             for part in _parts(workspace, lock, started):
-                results = _round(workspace, part, publish, run_id, _behind(on_progress, sums["selected"]))
+                results = _round(workspace, part, publish, _behind(on_progress, sums["selected"]))
                 done += len(results)
                 for result in results:
                     sums.update({name: getattr(result, name) for name in _COUNTS})
@@ -87,14 +86,14 @@ def _parts(workspace: Workspace, lock: ReplayLock, started: attempt.Attempt) -> 
 
 
 def _round(
-    workspace: Workspace, part: attempt.Attempt, publish: Publish, run_id: str | None, on_progress: OnProgress | None
+    workspace: Workspace, part: attempt.Attempt, publish: Publish, on_progress: OnProgress | None
 ) -> tuple[ChunkResult, ...]:
     """Publish a part and record it. Raises Nats3Error."""
     job = replace(part.job, progress=new_subject())
     keep = partial(attempt.keep, workspace, job)
     with Tally(workspace.link, job.progress or "", part.messages, on_progress, keep):
         results, error = publish(job, part.chunks)
-    done = attempt.record_chunks(workspace, job, results, error, run_id)
+    done = attempt.record_chunks(workspace, job, results, error)
     if error:
         raise attempt.cause(workspace, job.id, error) from error
     if job.spec.poll_interval_s is not None and job.spec.delete_chunks:

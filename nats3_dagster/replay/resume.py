@@ -35,9 +35,7 @@ class ReplayToRun:
     notes: tuple[str, ...]
 
 
-def begin_or_resume(
-    workspace: Workspace, spec: ReplaySpec, replay_id: str, evidence: RunEvidence, *, run_id: str | None = None
-) -> ReplayToRun:
+def begin_or_resume(workspace: Workspace, spec: ReplaySpec, replay_id: str, evidence: RunEvidence) -> ReplayToRun:
     """The replay of this id: as it was begun, now at the pace of `spec`, or begun now. Raises as `begin`; OperatorError
     if it was deleted, CatalogError if the catalog had it and no longer has it."""
     replays = workspace.catalog.replays
@@ -48,7 +46,7 @@ def begin_or_resume(
         raise forgotten(replay_id)
     if replay is None:
         try:
-            begun, plan = begin(workspace, spec, replay_id=replay_id, run_id=run_id)
+            begun, plan = begin(workspace, spec, replay_id=replay_id)
         except (OperatorError, Conflict):
             # Another process may have begun this very replay meanwhile.
             replay = find(workspace, replay_id)

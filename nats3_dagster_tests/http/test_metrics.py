@@ -121,7 +121,7 @@ def test_captures_and_their_failures_are_counted_by_kind(
     record_outcomes(workspace, archive, began, errors=dict.fromkeys(hours, SourceError("NATS is gone", "")))
     record_outcomes(workspace, archive, began, errors={hours[0]: ZeroDivisionError("password")})
     before = time.time()
-    record_outcomes(workspace, archive, began, [CaptureResult("a", hours[0], None, 0)], run_id="run")
+    record_outcomes(workspace, archive, began, [CaptureResult("a", hours[0], None, 0)])
     seen = scrape(settings)
     assert seen.by("kind", "nats3_archive_failures_total", archive="a") == {"source": 2, "defect": 1}
     assert seen("nats3_archive_failures_total", archive="a", kind="store") == 0

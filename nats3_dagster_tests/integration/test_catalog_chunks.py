@@ -7,6 +7,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from nats3_dagster.actor import in_run
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.hours import hour_start
 from nats3_dagster.model import Gap, Incarnation, Reason, SeqRange
@@ -37,7 +38,8 @@ def _covers(chunks):
 
 def test_a_chunk_comes_back_as_it_was_committed(catalog, logs):
     meta = chunk(1, 10, 7, deleted=ranges((2, 3), (9, 9)), subjects={"logs.a": 5, "logs.b\t\\N\n": 2})
-    catalog.chunks.commit(logs, [meta], run_id="run-1")
+    with in_run("run-1"):
+        catalog.chunks.commit(logs, [meta])
     (bare,) = catalog.chunks.select(logs)
     assert bare.meta == replace(meta, deleted=None, subjects=None)
     assert bare.dagster_run_id == "run-1"
@@ -152,8 +154,10 @@ def test_a_chunk_takes_its_sequences_out_of_gaps(catalog, postgres_url):
     for reason in reasons:
         archive = catalog.archives.create(spec(reason), state())
         gap = _gap((1, 9), (11, 11), (13, 20), (30, 40), reason=reason)
-        catalog.chunks.commit(archive, [], [gap], run_id="run-1")
-        catalog.chunks.commit(archive, [chunk(5, 15, archive=reason), chunk(33, 35, archive=reason)], run_id="run-2")
+        with in_run("run-1"):
+            catalog.chunks.commit(archive, [], [gap])
+        with in_run("run-2"):
+            catalog.chunks.commit(archive, [chunk(5, 15, archive=reason), chunk(33, 35, archive=reason)])
         assert _covers(catalog.chunks.select(archive)) == [(5, 15), (33, 35)]
         assert catalog.gaps.select(archive) == (_gap((1, 4), (16, 20), (30, 32), (36, 40), reason=reason),)
         assert catalog.coverage.covered(archive, LOGS, SeqRange(1, 99)) == ranges((1, 20), (30, 40))
@@ -401,7 +405,7 @@ def test_a_time_range_takes_chunks_with_a_message_in_it_and_stops_before_its_end
 def test_a_retired_chunk_leaves_a_gap(catalog, logs):
     catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 20), chunk(21, 30, hour=NEXT_HOUR)])
     first, second, third = catalog.chunks.select(logs)
-    assert catalog.chunks.retire(logs, [second.id, third.id], run_id="run-2") == 2
+    assert catalog.chunks.retire(logs, [second.id, third.id]) == 2
     assert catalog.chunks.retire(logs, [second.id]) == 0
     assert catalog.chunks.select(logs) == (first,)
     assert catalog.gaps.select(logs) == (_gap((11, 30), reason="retired"),)

@@ -75,7 +75,6 @@ def test_sealed_hours_are_due_until_they_are_exported(catalog: Catalog, logs: Ar
     found = only(catalog, logs, pizza)
     assert found.made is not None
     assert (found.made.messages, found.made.undecoded, found.made.files) == (10, 1, 2)
-    assert found.dagster_run_id == "a-run"
     export(catalog, logs, pizza, NEXT)
     assert states(catalog, logs, pizza) == {HOUR: "done", NEXT: "done"}
     totals = catalog.exports.totals()[pizza.id]
@@ -183,7 +182,7 @@ def test_failures_are_counted_until_one_succeeds(catalog: Catalog, logs: Archive
     catalog.chunks.commit(logs, [chunk(1, 10)])
     seal(catalog, logs)
     for _ in range(2):
-        catalog.exports.record_failure(logs, pizza, HOUR, "operator", "3 messages do not decode\0", "a-run")
+        catalog.exports.record_failure(logs, pizza, HOUR, "operator", "3 messages do not decode\0")
     found = only(catalog, logs, pizza)
     assert found.state == "failed"
     assert found.failed is not None

@@ -3,6 +3,7 @@
 import psycopg
 import pytest
 
+from nats3_dagster.actor import in_run
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
 from nats3_dagster.model import ChunkResult, Incarnation, Pace, ReplaySpec, ReplayTarget, Selection, SeqRange
@@ -41,7 +42,7 @@ def test_a_replay_comes_back_as_it_was_asked_for(catalog, logs, chunks):
         over_gaps=True,
         delete_chunks=True,
     )
-    made = catalog.replays.begin(ID, logs, asked, TARGETS, ids(chunks), run_id="run-0")
+    made = catalog.replays.begin(ID, logs, asked, TARGETS, ids(chunks))
     assert (made.id, made.spec, made.targets) == (ID, asked, TARGETS)
     assert (made.state, made.attempt, made.chunks, made.chunks_done) == ("planned", 0, 3, 0)
     assert catalog.replays.get(ID) == made
@@ -69,16 +70,18 @@ def test_chunks_are_pending_in_the_order_of_the_plan(catalog, logs, chunks):
 
 def test_a_replay_from_plan_to_success(catalog, logs, chunks):
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), TARGETS, ids(chunks))
-    assert catalog.replays.start_attempt(ID, "run-1") == 1
+    with in_run("run-1"):
+        assert catalog.replays.start_attempt(ID) == 1
     running = catalog.replays.get(ID)
     assert (running.state, running.run_ids) == ("running", ("run-1",))
-    catalog.replay_chunks.record(ID, 1, [_result(chunks[0]), _result(chunks[1], 4, selected=4)], "run-1")
+    catalog.replay_chunks.record(ID, 1, [_result(chunks[0]), _result(chunks[1], 4, selected=4)])
     catalog.replays.finish(ID, 1, "failed", "the target was full")
     failed = catalog.replays.get(ID)
     assert (failed.state, failed.error) == ("failed", "the target was full")
     assert (failed.chunks_done, failed.published) == (2, 14)
-    assert catalog.replays.start_attempt(ID, "run-2") == 2
-    catalog.replay_chunks.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 7, 3, 2)], "run-2")
+    with in_run("run-2"):
+        assert catalog.replays.start_attempt(ID) == 2
+        catalog.replay_chunks.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 7, 3, 2)])
     catalog.replays.finish(ID, 2, "succeeded")
     done = catalog.replays.get(ID)
     # What was done in the first attempt stays as it was.

@@ -466,7 +466,7 @@ def test_a_lost_task_of_spark_leaves_its_hours_as_they_were(
 
     done: list[compaction.Compacted] = []
     with pytest.raises(EngineError, match="Spark lost a task"):
-        done.extend(compact_hours(workspace, logs, hours, None, lose))
+        done.extend(compact_hours(workspace, logs, hours, lose))
     assert bounds(workspace, logs) == [(1, 10), (11, 15), (16, 20)]
     assert [(one.before, one.after) for one in compact_hours(workspace, logs, hours)] == [(1, 1), (2, 1)]
     check_whole(workspace, logs)

@@ -77,9 +77,7 @@ def test_an_export_of_the_hour_is_not_made_again(workspace: Workspace, logs: Arc
 
 def run_export(workspace: Workspace) -> Any:
     archive, made = find(workspace, "logs", "files")
-    return attempt(
-        workspace, archive, made, HOUR, lambda: export_hour(workspace, archive, made.spec, HOUR, perform), "a-run"
-    )
+    return attempt(workspace, archive, made, HOUR, lambda: export_hour(workspace, archive, made.spec, HOUR, perform))
 
 
 def due(workspace: Workspace) -> list[str]:
@@ -99,7 +97,7 @@ def test_an_export_that_reads_the_old_chunks_is_not_made_again(
         compact(workspace, logs)
         return result
 
-    assert attempt(workspace, archive, made, HOUR, export, "a-run").messages == 30
+    assert attempt(workspace, archive, made, HOUR, export).messages == 30
     # Due once more, and nothing of it is another.
     for _ in due(workspace):
         assert run_export(workspace).written == 0

@@ -240,7 +240,7 @@ def exported(workspace: Workspace) -> int:
     archive, export = find(workspace, "logs", "files")
     assert [one.hour for one in select_hours(workspace, "logs", "files")[2]] == [HOUR]
     return attempt(
-        workspace, archive, export, HOUR, lambda: export_hour(workspace, archive, export.spec, HOUR, perform), "a-run"
+        workspace, archive, export, HOUR, lambda: export_hour(workspace, archive, export.spec, HOUR, perform)
     ).messages
 
 

@@ -257,7 +257,7 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     wire.create_stream("BACK", "back.>")
     replay_id = "ab" * 8
     assert status.find(ws, replay_id) is None
-    begun, _ = begin(ws, TO_BACK, replay_id=replay_id, run_id="run")
+    begun, _ = begin(ws, TO_BACK, replay_id=replay_id)
     assert (begun.id, begun.spec) == (replay_id, TO_BACK)
     assert status.find(ws, replay_id) == begun
     assert status.statuses(ws, "ev") == (status.status(ws, replay_id),)

@@ -48,7 +48,7 @@ def unsealed(catalog, logs, bound=None):
 
 
 def seal(workspace, logs, *numbers):
-    return list(seal_hours(workspace, logs, [HOURS[n] for n in numbers], "run"))
+    return list(seal_hours(workspace, logs, [HOURS[n] for n in numbers]))
 
 
 def contents(s3_client, logs):
@@ -93,7 +93,7 @@ def test_another_incarnation_blocks_its_own_hours(catalog, logs):
 
 def test_a_seal_lists_all_that_the_hour_accounts_for(workspace, catalog, logs, s3):
     expired = Gap(LOGS, ranges((11, 14), (25, 25)), "expired")
-    catalog.chunks.commit(logs, [held(0, 1, 10), held(2, 15, 24, 8), held(2, 26, 30)], [expired], run_id="r")
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(2, 15, 24, 8), held(2, 26, 30)], [expired])
     zero, one, two = seal(workspace, logs, 0, 1, 2)
     (part,) = manifest(s3, zero).parts
     assert (part.first_seq, part.last_seq) == (1, 14)
@@ -103,7 +103,7 @@ def test_a_seal_lists_all_that_the_hour_accounts_for(workspace, catalog, logs, s
     assert [(c.first_seq, c.last_seq, c.messages) for c in part.chunks] == [(15, 24, 8), (26, 30, 5)]
     assert {c.key for c in part.chunks} == {c.meta.key for c in catalog.chunks.select(logs, hours=[HOURS[2]])}
     assert [(g.first_seq, g.last_seq, g.reason) for g in part.gaps] == [(11, 14, "expired"), (25, 25, "expired")]
-    assert (two.messages, two.gaps, two.chunks, two.number, two.dagster_run_id) == (13, 5, 2, 1, "run")
+    assert (two.messages, two.gaps, two.chunks, two.number) == (13, 5, 2, 1)
     kept = catalog.seals.select(logs)
     assert [(s.key, s.sha256, s.valid) for s in kept] == [(s.key, s.sha256, True) for s in (zero, one, two)]
     assert catalog.seals.select(logs, hours=[HOURS[1]]) == kept[1:2]

@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 from dagster import DagsterInstance
 
+from nats3_dagster.actor import current_run
 from nats3_dagster.defs.instance.instance import instance_file
 from nats3_dagster.settings import Settings
 
 
 @pytest.fixture
 def instance() -> Iterator[DagsterInstance]:
-    """An instance of the test's own that forgets everything at its end."""
+    """An instance of the test's own that forgets everything at its end. Its runs end with it."""
     with DagsterInstance.ephemeral() as made:
         yield made
+    assert current_run() is None
 
 
 @pytest.fixture

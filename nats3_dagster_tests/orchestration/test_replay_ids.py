@@ -113,7 +113,7 @@ class Story:
 
     def fail(self, run: DagsterRun, found: ReplayToRun) -> None:
         """One attempt of the run, which fails."""
-        number = self.workspace.catalog.replays.start_attempt(found.replay.id, run.run_id)
+        number = self.workspace.catalog.replays.start_attempt(found.replay.id)
         self.instance.add_run_tags(run.run_id, {ATTEMPT_TAG: str(number)})
         self.workspace.catalog.replays.finish(found.replay.id, number, "failed", "the target was overloaded")
 

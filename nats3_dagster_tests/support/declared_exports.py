@@ -41,7 +41,7 @@ def export(catalog: Catalog, archive: Archive, of: Export, hour: str = HOUR) -> 
     made = Made(
         *now.sealed[:2], of.version, 2, now.sealed[2], 0, 1, 99, "0" * 16, "s3://lake/m.json", datetime.now(UTC)
     )
-    catalog.exports.record(archive, of, hour, made, "a-run")
+    catalog.exports.record(archive, of, hour, made)
 
 
 def only(catalog: Catalog, archive: Archive, of: Export, hour: str = HOUR) -> ExportHour:

@@ -134,6 +134,5 @@ def run_declared(workspace, over_retired=False):
         made,
         HOUR,
         lambda: export_hour(workspace, archive, made.spec, HOUR, perform, over_retired=over_retired),
-        "a-run",
         over_retired=over_retired,
     )

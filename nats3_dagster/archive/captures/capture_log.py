@@ -53,15 +53,13 @@ def record_outcomes(
     started_at: datetime,
     results: Iterable[CaptureResult] = (),
     errors: Mapping[str, Exception] | None = None,
-    *,
-    run_id: str | None = None,
 ) -> None:
     """Notes how captures of hours ended that began together: completed, or failed with the kind of the error. One that
     was interrupted or killed leaves no note, nor does one whose end Postgres cannot take."""
     ends = [CaptureEnd(result.hour, result.messages, result.payload_bytes) for result in results]
     ends += [CaptureEnd(hour, error=_what(error)) for hour, error in (errors or {}).items()]
     try:
-        workspace.catalog.measures.add_captures(archive, started_at, ends, run_id=run_id)
+        workspace.catalog.measures.add_captures(archive, started_at, ends)
     except CatalogError as lost:
         # Where it is gone, the capture's own error says so.
         level = logging.INFO if isinstance(lost, CatalogUnreachable) else logging.WARNING

@@ -52,7 +52,7 @@ class CaptureResult:
 
 
 def commit(
-    workspace: Workspace, planned: CapturePlan, outcomes: Iterable[ChunkMeta | Gap], run_id: str | None = None
+    workspace: Workspace, planned: CapturePlan, outcomes: Iterable[ChunkMeta | Gap]
 ) -> tuple[CaptureResult, ...]:
     """Make what the tasks brought back part of the archive, in one transaction, and what earlier captures had put into
     the store of sequences that are gone from the stream. Returns what it added to each hour of the plan.
@@ -74,12 +74,7 @@ def commit(
     settled, remaining = settle_absences(workspace, planned.archive, chunks, merged(gaps))
     fault_point("capture.before_commit")
     workspace.catalog.chunks.commit(
-        planned.archive,
-        settled,
-        remaining,
-        run_id=run_id,
-        begun=planned.begun,
-        source=planned.job.state.incarnation,
+        planned.archive, settled, remaining, begun=planned.begun, source=planned.job.state.incarnation
     )
     fault_point("capture.after_commit")
     _keep_witness(workspace, planned)

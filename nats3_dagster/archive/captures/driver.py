@@ -35,14 +35,7 @@ Perform = Callable[[CapturePlan], tuple[Sequence[Outcome | HourFailure], Nats3Er
 
 
 def capture_hours(
-    workspace: Workspace,
-    archive: Archive,
-    run: HourRun,
-    perform: Perform,
-    on_error: OnError,
-    *,
-    run_id: str | None = None,
-    adopt: bool = False,
+    workspace: Workspace, archive: Archive, run: HourRun, perform: Perform, on_error: OnError, *, adopt: bool = False
 ) -> Iterator[tuple[CaptureResult, ...]]:
     """Make the hours of the run, ascending ones, complete as far as the stream goes now. Yields after each job the
     hours that it completed; an hour that failed is noted in the run. How each ended is noted in the catalog.
@@ -50,24 +43,17 @@ def capture_hours(
     Raises OperatorError for a bad hour, before anything is done."""
     for hour in run.hours:
         hour_start(hour)
-    yield from _Driver(workspace, archive, run, perform, on_error, run_id, adopt).jobs()
+    yield from _Driver(workspace, archive, run, perform, on_error, adopt).jobs()
 
 
 class _Driver:
     """One run over hours."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        archive: Archive,
-        run: HourRun,
-        perform: Perform,
-        on_error: OnError,
-        run_id: str | None,
-        adopt: bool,
+        self, workspace: Workspace, archive: Archive, run: HourRun, perform: Perform, on_error: OnError, adopt: bool
     ) -> None:
         self._workspace, self._archive, self._run, self._perform = workspace, archive, run, perform
-        self._on_error, self._run_id, self._adopt = on_error, run_id, adopt
+        self._on_error, self._adopt = on_error, adopt
         # Groups of hours to do, in the order of the hours. A job takes hours of the first group.
         self._waiting = deque([run.hours] if run.hours else ())
         # How often another capture's commit made an hour fail.
@@ -111,7 +97,7 @@ class _Driver:
             outcomes, task_error = self._perform(planned)
             failures = {o.hour: from_json(o.error) for o in outcomes if isinstance(o, HourFailure)}
             read = [o for o in outcomes if not isinstance(o, HourFailure)]
-            results = commit(self._workspace, planned, read, self._run_id)
+            results = commit(self._workspace, planned, read)
             # The run's own proof: the windows are covered now.
             missing = by_hour(planned.windows, uncovered(self._workspace, planned))
             if missing:
@@ -158,7 +144,7 @@ class _Driver:
     def _record(
         self, results: Sequence[CaptureResult] = (), errors: Mapping[str, Exception] = MappingProxyType({})
     ) -> None:
-        record_outcomes(self._workspace, self._archive, self._started_at, results, errors, run_id=self._run_id)
+        record_outcomes(self._workspace, self._archive, self._started_at, results, errors)
 
 
 def _incomplete(archive: Archive, hour: str, missing: Sequence[SeqRange]) -> SourceError:

@@ -106,11 +106,7 @@ def plan(workspace: Workspace, archive: Archive, hour: str) -> HourPlan:
 
 
 def compact_hours(
-    workspace: Workspace,
-    archive: Archive,
-    hours: Iterable[str],
-    run_id: str | None = None,
-    perform: Perform | None = None,
+    workspace: Workspace, archive: Archive, hours: Iterable[str], perform: Perform | None = None
 ) -> Iterator[Compacted]:
     """Compact each of the hours. One that fails does not stop the others: at the end the first error is raised, naming
     each hour that failed. `perform` merges many hours at once; without it this process merges them, one by one.
@@ -127,7 +123,7 @@ def compact_hours(
         # What is read before an erasure must not be written after it.
         with workspace.catalog.locks.rewriting(archive, PATIENCE_S):
             some = hours[at : at + at_once]
-            done = list(_compact(workspace, archive, some, run_id, perform or _here(workspace), failures))
+            done = list(_compact(workspace, archive, some, perform or _here(workspace), failures))
         yield from done
     if len(failures.errors) == 1 and isinstance(error := failures.errors[0][1], OperatorError):
         raise error  # it names the hour
@@ -139,12 +135,7 @@ def _here(workspace: Workspace) -> Perform:
 
 
 def _compact(
-    workspace: Workspace,
-    archive: Archive,
-    hours: Sequence[str],
-    run_id: str | None,
-    perform: Perform,
-    failures: FailedHours,
+    workspace: Workspace, archive: Archive, hours: Sequence[str], perform: Perform, failures: FailedHours
 ) -> Iterator[Compacted]:
     """Compact these hours; those that fail are added to `failures`."""
     begun, plans = workspace.catalog.now(), dict[str, HourPlan]()
@@ -164,7 +155,7 @@ def _compact(
             failures.add(hour, ended)
             continue
         with _noted(hour, failures):
-            yield _taken(workspace, archive, planned, outcome, begun, run_id)
+            yield _taken(workspace, archive, planned, outcome, begun)
 
 
 @contextmanager
@@ -179,12 +170,7 @@ def _noted(hour: str, failures: FailedHours) -> Generator[None]:
 
 
 def _taken(
-    workspace: Workspace,
-    archive: Archive,
-    planned: HourPlan,
-    outcome: HourMerged | None,
-    begun: datetime,
-    run_id: str | None,
+    workspace: Workspace, archive: Archive, planned: HourPlan, outcome: HourMerged | None, begun: datetime
 ) -> Compacted:
     """The hour with its merged chunks in the catalog, and sealed again. `outcome`: None where nothing was merged."""
     compaction, hour = workspace.catalog.compaction, planned.hour
@@ -194,7 +180,7 @@ def _taken(
             raise _error_of(workspace, archive, planned, outcome)
         if merged:
             pairs = [(one.old, one.meta) for one in merged]
-            compaction.swap(archive, hour, pairs, begun=begun, run_id=run_id)
+            compaction.swap(archive, hour, pairs, begun=begun)
     except Nats3Error as error:
         if isinstance(error, CatalogError) and not isinstance(error, Conflict):
             raise  # nothing says whether they were committed: the next compaction finds them
@@ -207,7 +193,7 @@ def _taken(
         return Compacted(hour, planned.chunks, planned.chunks)
     fault_point("compact.swapped")
     result, row = _result(planned, merged), compaction.hour(archive, hour)
-    for _ in seal_hours(workspace, archive, [hour], run_id):
+    for _ in seal_hours(workspace, archive, [hour]):
         fault_point("compact.sealed")
     # What came into it meanwhile may be small: then another compaction is due.
     if row.chunks == result.after:

@@ -73,14 +73,7 @@ def end_of_kept(archive: Archive, now_ns: int, tolerance_s: int = 0) -> str:
     return hour_of(max(0, now_ns - (keep_s + tolerance_s) * SECOND_NS)) if keep_s else ""
 
 
-def expire(
-    workspace: Workspace,
-    name: str,
-    *,
-    dry_run: bool = False,
-    limit: int | None = None,
-    run_id: str | None = None,
-) -> Expired:
+def expire(workspace: Workspace, name: str, *, dry_run: bool = False, limit: int | None = None) -> Expired:
     """Take hours out of the archive that it does not keep any longer, `limit` at most, and seal them again; with
     `dry_run` say which. Safe to run again after it was killed, and by two at once.
 
@@ -91,27 +84,27 @@ def expire(
     if dry_run:
         end_hour, keep_bytes = _bounds(workspace, archive)
         return _sum(found, workspace.catalog.expiry.find(archive, end_hour, keep_bytes, limit))
-    for hours in _expire(workspace, archive, limit, run_id):
+    for hours in _expire(workspace, archive, limit):
         found = _sum(found, hours)
-    return replace(found, problem=seal_again(workspace, archive, run_id))
+    return replace(found, problem=seal_again(workspace, archive))
 
 
-def expire_each(workspace: Workspace, *, limit: int = TICK_HOURS, run_id: str | None = None) -> Iterator[Expired]:
+def expire_each(workspace: Workspace, *, limit: int = TICK_HOURS) -> Iterator[Expired]:
     """`expire` for each archive that does not keep all, or has hours that are to be sealed again. One that fails does
     not stop the others, and has its error."""
     for name in workspace.catalog.expiry.due_archives():
         try:
-            yield expire(workspace, name, limit=limit, run_id=run_id)
+            yield expire(workspace, name, limit=limit)
         except Nats3Error as error:
             yield Expired(name, problem=error)
 
 
-def seal_again(workspace: Workspace, archive: Archive, run_id: str | None = None) -> Nats3Error | None:
+def seal_again(workspace: Workspace, archive: Archive) -> Nats3Error | None:
     """Seal the hours that have expired messages: until then their manifests name what is gone. The error where that
     does not succeed; the next call does the rest."""
     try:
         while hours := workspace.catalog.expiry.unsealed(archive, AT_ONCE):
-            for _ in seal_hours(workspace, archive, hours, run_id):
+            for _ in seal_hours(workspace, archive, hours):
                 fault_point("expire.sealed")
     except Nats3Error as error:
         return error
@@ -135,9 +128,7 @@ def _bounds(workspace: Workspace, archive: Archive) -> tuple[str, int | None]:
     return end_of_kept(archive, ask_clocks(workspace).earliest_ns), archive.spec.keep_bytes or None
 
 
-def _expire(
-    workspace: Workspace, archive: Archive, limit: int | None, run_id: str | None
-) -> Iterator[list[ExpiredHour]]:
+def _expire(workspace: Workspace, archive: Archive, limit: int | None) -> Iterator[list[ExpiredHour]]:
     done = 0
     while limit is None or done < limit:
         # Asked again: the archive may have other settings now.
@@ -148,7 +139,7 @@ def _expire(
         if not end_hour and keep_bytes is None:
             return
         at_once = AT_ONCE if limit is None else min(AT_ONCE, limit - done)
-        hours = workspace.catalog.expiry.expire(current[0], end_hour, keep_bytes, at_once, run_id=run_id)
+        hours = workspace.catalog.expiry.expire(current[0], end_hour, keep_bytes, at_once)
         fault_point("expire.committed")
         if not hours:
             return

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster import objects
+from nats3_dagster.actor import current_run
 from nats3_dagster.archive.proof.failed_hours import FailedHours
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
 from nats3_dagster.archive.source.clocks import ask_clocks
@@ -106,9 +107,7 @@ def sealable(workspace: Workspace, archive: Archive, first: str, limit: int = 1_
     return Sealable(at, hours, clocks=clocks.difference)
 
 
-def seal_hours(
-    workspace: Workspace, archive: Archive, hours: Iterable[str], run_id: str | None = None
-) -> Iterator[Seal]:
+def seal_hours(workspace: Workspace, archive: Archive, hours: Iterable[str]) -> Iterator[Seal]:
     """Seal each of the hours, which the caller knows to be complete (see `sealable`). One that fails does not stop the
     others: at the end the first error is raised, naming each hour that failed.
 
@@ -123,7 +122,7 @@ def seal_hours(
     own_folder = folder.require(workspace, archive)
     for hour in hours:
         try:
-            seal = _seal(workspace, own_folder, hour, run_id)
+            seal = _seal(workspace, own_folder, hour)
         except (StoreError, Conflict) as error:
             if not objects.bucket_exists(workspace.settings.store, archive.spec.bucket):
                 raise
@@ -133,7 +132,7 @@ def seal_hours(
     failures.raise_first()
 
 
-def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: str | None = None) -> Iterator[Seal]:
+def seal_asked(workspace: Workspace, name: str, hours: Sequence[str]) -> Iterator[Seal]:
     """Seal those of the hours (ascending) that are complete. Yields the seals of all that are sealed then: first of
     those that were before. Then, if one is not complete, raise OperatorError.
 
@@ -147,7 +146,7 @@ def seal_asked(workspace: Workspace, name: str, hours: Sequence[str], run_id: st
     complete = seals.unsealed(archive, hours[0], min(hours[-1], closed), bound=bound, limit=len(hours))
     before = {seal.hour: seal for seal in seals.select(archive, hours=hours) if seal.valid}
     yield from before.values()
-    yield from seal_hours(workspace, archive, [hour for hour in complete if hour not in before], run_id)
+    yield from seal_hours(workspace, archive, [hour for hour in complete if hour not in before])
     check_sealed(hours, {*complete, *before}, name, closed, clocks.difference)
 
 
@@ -187,7 +186,7 @@ def _last_sequence(workspace: Workspace, archive: Archive, state: StreamState, h
     return state.incarnation, end_of(workspace, archive, state, hour)
 
 
-def _seal(workspace: Workspace, own_folder: ArchiveFolder, hour: str, run_id: str | None) -> Seal:
+def _seal(workspace: Workspace, own_folder: ArchiveFolder, hour: str) -> Seal:
     catalog, archive = workspace.catalog, own_folder.archive
     begun = catalog.now()
     row, parts = catalog.seals.next(archive, hour)
@@ -231,7 +230,7 @@ def _seal(workspace: Workspace, own_folder: ArchiveFolder, hour: str, run_id: st
         key=key,
         sha256=sha256,
         stored_bytes=len(data),
-        dagster_run_id=run_id,
+        dagster_run_id=current_run(),
     )
     catalog.seals.add(archive, seal, begun=begun)
     fault_point("seal.added")

@@ -35,9 +35,7 @@ class Round:
     elsewhere: int
 
 
-def commit(
-    workspace: Workspace, planned: TakePlan, outcomes: Iterable[ChunkMeta | Gap | Receipt], run_id: str | None = None
-) -> Round:
+def commit(workspace: Workspace, planned: TakePlan, outcomes: Iterable[ChunkMeta | Gap | Receipt]) -> Round:
     """Make what the tasks brought back part of the archive, in one transaction, and what earlier runs had put into the
     store of sequences that are gone; then acknowledge it.
 
@@ -67,7 +65,6 @@ def commit(
                 planned.archive,
                 chunks,
                 gaps,
-                run_id=run_id,
                 begun=planned.begun,
                 deliveries=deliveries,
                 source=planned.job.state.incarnation,

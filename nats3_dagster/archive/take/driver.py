@@ -48,7 +48,6 @@ def take_hours(
     perform: Perform,
     on_error: OnError,
     *,
-    run_id: str | None = None,
     adopt: bool = False,
     parallel: int = 1,
     on_job: OnJob | None = None,
@@ -78,13 +77,11 @@ def take_hours(
                     if on_progress:
                         on_progress(Progress(messages, messages))
 
-                result = run_rounds(
-                    workspace, archive, hour, perform, run_id=run_id, adopt=adopt, parallel=parallel, on_round=note
-                )
+                result = run_rounds(workspace, archive, hour, perform, adopt=adopt, parallel=parallel, on_round=note)
         except Exception as error:
-            record_outcomes(workspace, archive, started_at, errors={hour: error}, run_id=run_id)
+            record_outcomes(workspace, archive, started_at, errors={hour: error})
             raise
-        record_outcomes(workspace, archive, started_at, [result], run_id=run_id)
+        record_outcomes(workspace, archive, started_at, [result])
         taken = True
         return replace(result, seconds=monotonic() - began)
 
@@ -98,7 +95,6 @@ def run_rounds(
     hour: str,
     perform: Perform,
     *,
-    run_id: str | None = None,
     adopt: bool = False,
     parallel: int = 1,
     on_round: Callable[[Round], object] = lambda _: None,
@@ -115,7 +111,7 @@ def run_rounds(
             turns = planned.job.turns
             with Turns(workspace.link, turns) if turns else nullcontext():
                 outcomes, error = perform(planned.job)
-            rounds.append(commit(workspace, planned, outcomes, run_id))
+            rounds.append(commit(workspace, planned, outcomes))
             if error:
                 raise error
             on_round(rounds[-1])

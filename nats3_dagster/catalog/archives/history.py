@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from nats3_dagster.actor import current_run
 from nats3_dagster.catalog.session.pool import Session
 from nats3_dagster.catalog.session.statements import Statements
 from nats3_dagster.errors import Conflict, Held
@@ -30,6 +31,6 @@ class History:
             note(sql, archive, what, {**detail, **told})
 
 
-def note(sql: Statements, archive: Archive, what: str, detail: Mapping[str, object], run_id: str | None = None) -> None:
+def note(sql: Statements, archive: Archive, what: str, detail: Mapping[str, object]) -> None:
     """Keep what is done to an archive, in the transaction that does it."""
-    sql.run("add_event", archive=archive.id, what=what, detail=json.dumps(dict(detail)), run_id=run_id)
+    sql.run("add_event", archive=archive.id, what=what, detail=json.dumps(dict(detail)), run_id=current_run())

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from nats3_dagster.actor import current_run
 from nats3_dagster.catalog.session.pool import Session
 from nats3_dagster.model import Archive, CaptureEnd, Count
 
@@ -42,9 +43,7 @@ class Measures:
         with self._session.transaction() as sql:
             return [*sql.rows(Count, "replay_counts"), *sql.rows(Count, "attempt_counts")]
 
-    def add_captures(
-        self, archive: Archive, started_at: datetime, captures: Iterable[CaptureEnd], *, run_id: str | None = None
-    ) -> None:
+    def add_captures(self, archive: Archive, started_at: datetime, captures: Iterable[CaptureEnd]) -> None:
         """Note captures that have ended."""
         rows = [
             {
@@ -57,5 +56,11 @@ class Measures:
             for capture in captures
         ]
         with self._session.transaction() as sql:
-            sql.run("add_captures", archive=archive.id, started_at=started_at, captures=json.dumps(rows), run_id=run_id)
+            sql.run(
+                "add_captures",
+                archive=archive.id,
+                started_at=started_at,
+                captures=json.dumps(rows),
+                run_id=current_run(),
+            )
             sql.run("forget_captures", archive=archive.id, keep=KEPT)

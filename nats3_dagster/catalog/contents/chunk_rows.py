@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nats3_dagster.actor import current_run
 from nats3_dagster.catalog.contents.subjects import to_stored
 from nats3_dagster.catalog.rows import ObjectRow
 from nats3_dagster.catalog.session.multirange import to_multirange
@@ -20,7 +21,6 @@ def add_chunks(
     archive: Archive,
     chunks: Sequence[ChunkMeta],
     ids: Mapping[Incarnation, int],
-    run_id: str | None,
     merged: Sequence[int] | None,
 ) -> None:
     """Add the chunks. `ids`: of the archive's incarnations. `merged`: the chunks that a compaction made these of.
@@ -52,7 +52,9 @@ def add_chunks(
     added = [
         row
         for batch in _batches(rows)
-        for row in sql.rows(ObjectRow, "add_chunks", archive=archive.id, run_id=run_id, chunks=batch, merged=of_merged)
+        for row in sql.rows(
+            ObjectRow, "add_chunks", archive=archive.id, run_id=current_run(), chunks=batch, merged=of_merged
+        )
     ]
     of = {(c.bucket, c.key): c for c in chunks}
     counts = (

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from nats3_dagster.actor import current_run
 from nats3_dagster.catalog.archives.archives import lock_archive
 from nats3_dagster.catalog.archives.durables import keep_deliveries
 from nats3_dagster.catalog.archives.history import note
@@ -52,7 +53,6 @@ class Chunks:
         chunks: Sequence[ChunkMeta],
         gaps: Sequence[Gap] = (),
         *,
-        run_id: str | None = None,
         begun: datetime | None = None,
         deliveries: Deliveries | None = None,
         source: Incarnation | None = None,
@@ -74,12 +74,12 @@ class Chunks:
             try:
                 if chunks:
                     _check_not_removed(sql, chunks, begun)
-                    add_chunks(sql, archive, chunks, ids, run_id, merged)
+                    add_chunks(sql, archive, chunks, ids, merged)
                 if gaps:
                     sql.run(
                         "add_gaps",
                         archive=archive.id,
-                        run_id=run_id,
+                        run_id=current_run(),
                         reasons=[g.reason for g in gaps],
                         incarnations=[id_of(ids, g.incarnation) for g in gaps],
                         ranges=[to_multirange(g.ranges) for g in gaps],
@@ -87,7 +87,7 @@ class Chunks:
                 if deliveries:
                     keep_deliveries(sql, archive, deliveries)
                 if what:
-                    note(sql, archive, what, {"chunks": len(chunks)}, run_id)
+                    note(sql, archive, what, {"chunks": len(chunks)})
                 fault_point("capture.in_commit")
             except psycopg.IntegrityError as error:
                 raise broken_rule(error, archive.name) from error
@@ -196,13 +196,7 @@ class Chunks:
         return {row.key: row.stored_bytes for row in rows}
 
     def retire(
-        self,
-        archive: Archive,
-        chunk_ids: Sequence[int],
-        *,
-        run_id: str | None = None,
-        recapture: bool = False,
-        replay_id: str | None = None,
+        self, archive: Archive, chunk_ids: Sequence[int], *, recapture: bool = False, replay_id: str | None = None
     ) -> int:
         """Take chunks out of the archive; how many were live. Their sequences become gaps of the reason `retired`, or
         with `recapture` are missing again, so that the next capture of the hour fills them. `replay_id`: the one that
@@ -212,9 +206,9 @@ class Chunks:
             lock_archive(sql, archive)
             retired = sql.values(int, "retire_chunks", archive=archive.id, chunks=list(chunk_ids))
             if not recapture:
-                sql.run("add_removed_gaps", chunks=retired, reason="retired", run_id=run_id, replay=replay_id)
+                sql.run("add_removed_gaps", chunks=retired, reason="retired", run_id=current_run(), replay=replay_id)
             if retired:
-                note(sql, archive, "removed", {"chunks": len(retired), "replay": replay_id}, run_id)
+                note(sql, archive, "removed", {"chunks": len(retired), "replay": replay_id})
             return len(retired)
 
     def replace(
@@ -224,7 +218,6 @@ class Chunks:
         chunks: Sequence[ChunkMeta],
         gaps: Sequence[Gap],
         *,
-        run_id: str | None = None,
         begun: datetime,
         merged: Sequence[int] | None = None,
         what: str | None = "repaired",
@@ -238,9 +231,9 @@ class Chunks:
             if len(retired) < len(chunk_ids):
                 gone = ", ".join(str(chunk_id) for chunk_id in sorted({*chunk_ids} - {*retired}))
                 raise Conflict(f"Another process replaced or retired chunk {gone}", "See which chunks are bad now")
-            self.commit(archive, chunks, gaps, run_id=run_id, begun=begun, merged=merged)
+            self.commit(archive, chunks, gaps, begun=begun, merged=merged)
             if what:
-                note(sql, archive, what, {"chunks": len(retired)}, run_id)
+                note(sql, archive, what, {"chunks": len(retired)})
 
 
 def _in_time(

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from psycopg import errors
 
+from nats3_dagster.actor import current_run
 from nats3_dagster.catalog.archives.archives import lock_archive
 from nats3_dagster.catalog.session.pool import Session
 from nats3_dagster.catalog.session.statements import Statements
@@ -258,7 +259,7 @@ class Exports:
         with self._session.reading() as sql:
             return tuple(sql.rows(ExportLag, "export_lags"))
 
-    def record(self, archive: Archive, export: Export, hour: str, made: Made, run_id: str | None = None) -> None:
+    def record(self, archive: Archive, export: Export, hour: str, made: Made) -> None:
         """Record that the hour was exported. Raises Conflict when the export or its archive was deleted meanwhile."""
         columns = {name: value for name, value in asdict(made).items() if name != "made_at"}
         with self._session.transaction() as sql:
@@ -268,7 +269,7 @@ class Exports:
                     f"Export {export.name} of archive {archive.name} was deleted while hour {hour} was exported",
                     "The files of the hour stay",
                 )
-            sql.run("add_export_hour", export=export.id, archive=archive.id, hour=hour, run_id=run_id, **columns)
+            sql.run("add_export_hour", export=export.id, archive=archive.id, hour=hour, run_id=current_run(), **columns)
 
     def reopen(self, archive: Archive, export: Export, hour: str) -> None:
         """Let the hour be due until it is recorded again: files by another spec are about to replace those it has."""
@@ -276,9 +277,7 @@ class Exports:
             _lock(sql, archive)
             sql.run("reopen_export_hour", export=export.id, hour=hour)
 
-    def record_failure(
-        self, archive: Archive, export: Export, hour: str, kind: str, error: str, run_id: str | None = None
-    ) -> None:
+    def record_failure(self, archive: Archive, export: Export, hour: str, kind: str, error: str) -> None:
         """Note that the hour could not be exported: the kind of the error, and what happened."""
         with self._session.transaction() as sql:
             sql.run(
@@ -288,7 +287,7 @@ class Exports:
                 hour=hour,
                 error_kind=kind,
                 error=error.replace("\0", "")[:_ERROR_CHARS],
-                run_id=run_id,
+                run_id=current_run(),
             )
 
 

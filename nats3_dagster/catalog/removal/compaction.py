@@ -71,13 +71,7 @@ class Compaction:
         return row
 
     def swap(
-        self,
-        archive: Archive,
-        hour: str,
-        merged: Sequence[tuple[Sequence[int], ChunkMeta]],
-        *,
-        begun: datetime,
-        run_id: str | None = None,
+        self, archive: Archive, hour: str, merged: Sequence[tuple[Sequence[int], ChunkMeta]], *, begun: datetime
     ) -> None:
         """Put each chunk in the place of live ones of the hour, whose ids it comes with. `begun`: see `Chunks.commit`.
         Raises Conflict if one of them is no longer live, the hour is not as it was sealed, or the archive was
@@ -94,7 +88,7 @@ class Compaction:
                     "Nothing was lost; compact it once it is sealed again",
                 )
             metas = [meta for _, meta in merged]
-            self._chunks.replace(archive, old, metas, (), run_id=run_id, begun=begun, merged=old, what="compacted")
+            self._chunks.replace(archive, old, metas, (), begun=begun, merged=old, what="compacted")
             sql.run("add_merged", chunks=old, buckets=[m.bucket for m in of], keys=[m.key for m in of])
             sql.run("carry_exports", archive=archive.id, hour=hour, revision=before.revision, chunks=before.chunks)
             fault_point("compact.in_swap")

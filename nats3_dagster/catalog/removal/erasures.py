@@ -196,12 +196,12 @@ class Erasures:
         with self._session.transaction() as sql:
             sql.run("reopen_erasures", archive=archive.id)
 
-    def finish(self, archive: Archive, erasures: Collection[int], run_id: str | None = None) -> None:
+    def finish(self, archive: Archive, erasures: Collection[int]) -> None:
         """End these erasures, after a search that found nothing; each is then in the history of the archive."""
         with self._session.transaction() as sql:
             lock_archive(sql, archive)
             for one in sql.rows(_FinishedRow, "finish_erasures", archive=archive.id, erasures=list(erasures)):
-                note(sql, archive, "erasure_finished", {"messages": one.messages, "number": one.number}, run_id)
+                note(sql, archive, "erasure_finished", {"messages": one.messages, "number": one.number})
 
     def former_copies(self, archive: Archive) -> list[str]:
         """The buckets of copies that were taken out of the settings."""

@@ -6,6 +6,7 @@ that is placed meanwhile is seen, or comes after it.
 
 from dataclasses import dataclass
 
+from nats3_dagster.actor import current_run
 from nats3_dagster.catalog.archives.archives import lock_archive
 from nats3_dagster.catalog.archives.history import note
 from nats3_dagster.catalog.session.pool import Session
@@ -49,9 +50,7 @@ class Expiry:
         with self._session.reading() as sql:
             return _find(sql, archive, end_hour, keep_bytes, limit)
 
-    def expire(
-        self, archive: Archive, end_hour: str, keep_bytes: int | None, limit: int, *, run_id: str | None = None
-    ) -> list[ExpiredHour]:
+    def expire(self, archive: Archive, end_hour: str, keep_bytes: int | None, limit: int) -> list[ExpiredHour]:
         """Take these chunks out of the archive; their sequences become gaps of the reason `expired_by_policy`. Objects
         stay: see `Removals`. Raises Conflict when the archive was deleted."""
         with self._session.transaction() as sql:
@@ -62,8 +61,8 @@ class Expiry:
             chunks = [chunk_id for hour in hours for chunk_id in hour.ids]
             sql.run("retire_chunks", archive=archive.id, chunks=chunks)
             fault_point("expire.retired")
-            sql.run("add_removed_gaps", chunks=chunks, reason="expired_by_policy", run_id=run_id, replay=None)
-            note(sql, archive, "expired", _detail(hours), run_id)
+            sql.run("add_removed_gaps", chunks=chunks, reason="expired_by_policy", run_id=current_run(), replay=None)
+            note(sql, archive, "expired", _detail(hours))
             fault_point("expire.before_commit")
         return hours
 

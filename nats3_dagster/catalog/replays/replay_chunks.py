@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 import psycopg
 from psycopg import errors
 
+from nats3_dagster.actor import current_run
 from nats3_dagster.catalog.replays.replay_rows import (
     AttemptRow,
     DoneRow,
@@ -75,7 +76,7 @@ class ReplayChunks:
         with self._session.reading() as sql:
             return tuple(sql.rows(ReplayChunk, "published_by", chunk=chunk_id))
 
-    def record(self, replay_id: str, attempt: int, results: Sequence[ChunkResult], run_id: str | None = None) -> None:
+    def record(self, replay_id: str, attempt: int, results: Sequence[ChunkResult]) -> None:
         """These chunks are done; those that were done before stay as they are. Raises Conflict when a later attempt
         has begun, CatalogError when the counts of a chunk do not add up."""
         with self._session.transaction() as sql:
@@ -86,7 +87,7 @@ class ReplayChunks:
                     "record_results",
                     replay=replay_id,
                     attempt=attempt,
-                    run_id=run_id,
+                    run_id=current_run(),
                     results=json.dumps([asdict(r) for r in results]),
                 )
             except errors.CheckViolation as error:

@@ -14,6 +14,7 @@ from uuid import UUID
 import psycopg
 from psycopg import errors
 
+from nats3_dagster.actor import current_run
 from nats3_dagster.catalog.archives.archives import lock_archive
 from nats3_dagster.catalog.replays.replay_lock import ReplayLock
 from nats3_dagster.catalog.replays.replay_rows import AttemptRow, ReplayRow, spec_json, unknown
@@ -51,7 +52,6 @@ class Replays:
         targets: Sequence[ReplayTarget],
         chunks: Sequence[int],
         *,
-        run_id: str | None = None,
         job_id: UUID | None = None,
         job_name: str | None = None,
     ) -> Replay:
@@ -67,7 +67,7 @@ class Replays:
                     archive=archive.id,
                     spec=spec_json(spec),
                     chunks=len(chunks),
-                    run_id=run_id,
+                    run_id=current_run(),
                     job=job_id,
                     job_name=job_name,
                 )
@@ -177,7 +177,7 @@ class Replays:
         with self._session.reading() as sql:
             sql.run("ask_pause", replay=replay_id)
 
-    def start_attempt(self, replay_id: str, run_id: str | None = None) -> int:
+    def start_attempt(self, replay_id: str) -> int:
         """The number of the new attempt, from 1. An earlier one that never ended counts as lost. Raises Conflict when
         the replay has succeeded or is paused."""
         with self._session.transaction() as sql:
@@ -189,7 +189,7 @@ class Replays:
                 raise Conflict(f"Replay {replay_id} is paused", Next.RESUME_REPLAY(replay=replay_id))
             attempt = sql.value(int, "begin_attempt", replay=replay_id)
             sql.run("lose_attempts", replay=replay_id)
-            sql.run("add_attempt", replay=replay_id, attempt=attempt, run_id=run_id)
+            sql.run("add_attempt", replay=replay_id, attempt=attempt, run_id=current_run())
         return attempt
 
     def archive_id(self, replay_id: str) -> int:

@@ -157,7 +157,7 @@ def sealed_asset(
             settings = with_store(nats3_settings, nats3_s3)
             with Workspace(settings) as workspace:
                 archive = workspace.catalog.archives.get(name)
-                for seal in seal_asked(workspace, name, hours_to_seal, context.run.run_id):
+                for seal in seal_asked(workspace, name, hours_to_seal):
                     yield from seal_events(naming, workspace, context.instance, archive, seal, asked=asked)
 
         with step_failures(context, naming, STOPPED_SEAL):

@@ -100,8 +100,7 @@ def export_asset(
 
             def export_one(hour: str) -> None:
                 on_progress = progress_log(context, f"{name}/{export} {hour}")
-                run_id = context.run.run_id
-                export_hour(session, settings, name, export, hour, run_id=run_id, on_progress=on_progress)
+                export_hour(session, settings, name, export, hour, on_progress=on_progress)
 
             for hour, _ in run.results(export_one, log_failures(context, naming, f"{name}/{export}")):
                 yield _event(context, naming, settings, name, export, hour)

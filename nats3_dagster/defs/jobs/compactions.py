@@ -80,11 +80,7 @@ def compact_job(naming: Naming, chosen: Collection[str] | None = None) -> JobDef
                 hours = due_hours(workspace, archive, HOURS_AT_ONCE)
                 with followed(workspace, archive.name):
                     for done in run_compaction(
-                        lambda: start_spark(nats3_spark, settings, needs_nats=False),
-                        workspace,
-                        archive,
-                        hours,
-                        context.run_id,
+                        lambda: start_spark(nats3_spark, settings, needs_nats=False), workspace, archive, hours
                     ):
                         context.log.info(f"Hour {done.hour}: {done.before:,} chunks, {done.after:,} are left")
 

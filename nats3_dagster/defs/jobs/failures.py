@@ -17,6 +17,7 @@ from dagster import (
     OpExecutionContext,
 )
 
+from nats3_dagster.actor import in_run
 from nats3_dagster.defs.instance.internals import (
     REPOSITORY_LABEL_TAG,
     DagsterUserCodeProcessError,
@@ -101,8 +102,9 @@ def tick_failures(naming: Naming) -> Iterator[None]:
 
 @contextmanager
 def step_failures(context: Context, naming: Naming, stopped: str) -> Iterator[None]:
-    """Turn a Nats3Error into the step's failure that shows it, and an interrupt into its end in one line: `stopped`
-    says what is kept, unless the run has a replay. See to it that a shell shows it, and the UI the run of a shell."""
+    """The work of a step: what it commits is recorded with its run. Turn a Nats3Error into the step's failure that
+    shows it, and an interrupt into its end in one line: `stopped` says what is kept, unless the run has a replay. See
+    to it that a shell shows it, and the UI the run of a shell."""
     if context.run.remote_job_origin is None:
         # `dagster job execute`: it shows a step's output by `tail`, which looks once a second where it has no inotify,
         # and ends it with the step. The last lines, which say what was done or what failed, would be lost.
@@ -111,7 +113,8 @@ def step_failures(context: Context, naming: Naming, stopped: str) -> Iterator[No
         if naming.repository:
             context.instance.add_run_tags(context.run.run_id, {REPOSITORY_LABEL_TAG: naming.repository})
     try:
-        yield
+        with in_run(context.run.run_id):
+            yield
     except Nats3Error as error:
         raise ForeseenFailure(error, naming) from None
     except (KeyboardInterrupt, DagsterExecutionInterruptedError):

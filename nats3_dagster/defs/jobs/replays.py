@@ -94,12 +94,7 @@ def _publish(context: Context, spark: Any, settings: Settings, found: "ReplayToR
                 _tag(context.instance, context.run, {ATTEMPT_TAG: str(number)})
 
             result = run_replay(
-                session,
-                settings,
-                replay_id,
-                run_id=context.run.run_id,
-                on_progress=progress_log(context, f"Replay {replay_id}"),
-                on_attempt=begun,
+                session, settings, replay_id, on_progress=progress_log(context, f"Replay {replay_id}"), on_attempt=begun
             )
         context.log.info(
             f"Replay {replay_id}: attempt {result.attempt} published {result.published:,} messages in "
@@ -116,7 +111,7 @@ def take_up(workspace: Workspace, instance: DagsterInstance, run: DagsterRun, sp
     from nats3_dagster.replay.resume import begin_or_resume
 
     replay_id = replay_id_for(instance, run, spec)
-    found = begin_or_resume(workspace, spec, replay_id, _evidence(instance, run, replay_id), run_id=run.run_id)
+    found = begin_or_resume(workspace, spec, replay_id, _evidence(instance, run, replay_id))
     # Both, because a run that executes another one again has its tags.
     _tag(instance, run, {REPLAY_TAG: replay_id, ATTEMPT_TAG: str(found.replay.attempt)})
     return found

@@ -54,7 +54,6 @@ def capture_hours(
         archive,
         run,
         on_error,
-        run_id=context.run.run_id,
         adopt=adopt,
         on_job=lambda hours: nullcontext(progress_log(context, f"{archive} {_named(hours)}")),
     )
