@@ -10,8 +10,9 @@ from nats3_dagster.runs.reload import reload_locations
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
-# Seconds that a tick waits for the webserver, which goes on without it: Dagster ends a tick after 60 s.
-PATIENCE_S = 20.0
+# Seconds that a tick waits for each of two answers of the webserver, which goes on without it. Dagster ends a tick
+# after 60 s, and the tables of Iceberg may take 25 of them.
+PATIENCE_S = 10.0
 # Names in the sentence.
 _SHOWN = 5
 
