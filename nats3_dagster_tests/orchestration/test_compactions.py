@@ -50,6 +50,9 @@ def test_hours_that_are_due_are_compacted(
     assert (request.tags[COMPACT_TAG], bounds(workspace, archive)[0]) == ("logs", (1, 5))
     assert execute(instance, request)
     assert bounds(workspace, archive) == [(1, 30)]
+    (run,) = instance.get_runs()
+    assert [chunk.dagster_run_id for chunk in live(workspace, archive)] == [run.run_id]
+    assert [seal.dagster_run_id for seal in workspace.catalog.seals.select(archive)] == [run.run_id]
     assert tick(instance) == nothing
 
 
