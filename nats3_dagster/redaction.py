@@ -108,7 +108,7 @@ class _Secret:
         self._may_be_escaped = not (value.isascii() and value.isalnum())
         self._is_word = len(value) < _ANYWHERE or (value.isalpha() and len(value) < _LETTERS_ANYWHERE)
 
-    def taken_out_of(self, text: str) -> str:
+    def removed_from(self, text: str) -> str:
         if not self._is_word:
             text = text.replace(self.value, STARS)
             for coded in self._coded:
@@ -142,7 +142,7 @@ def redacted(text: str) -> str:
     if "://" in text and "@" in text:
         text = _TOKEN.sub(_without_login, _PASSWORD.sub(_without_login, text))
     for secret in _longest_first:
-        text = secret.taken_out_of(text)
+        text = secret.removed_from(text)
     return text
 
 

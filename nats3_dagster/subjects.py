@@ -80,13 +80,13 @@ def matches_shown(filter_: str, subject: str) -> bool:
     return matches(filter_, subject) or (bool(_BAD_BYTE.search(subject)) and matches(filter_, readable(subject)))
 
 
-def takes_shown(filters: Iterable[str], subject: str) -> bool:
+def selects_shown(filters: Iterable[str], subject: str) -> bool:
     """True if one of the filters of people matches the subject, or there are no filters."""
     filters = tuple(filters)
     return not filters or any(matches_shown(filter_, subject) for filter_ in filters)
 
 
-def takes(filters: Iterable[str], subject: str) -> bool:
+def selects(filters: Iterable[str], subject: str) -> bool:
     """True if one of the filters matches the subject, or there are no filters."""
     filters = tuple(filters)
     return not filters or any(matches(filter_, subject) for filter_ in filters)

@@ -98,11 +98,11 @@ def _include(app: FastAPI, router: APIRouter, prefix: str, checks: list[Any]) ->
         prefix=prefix,
         include_in_schema=bool(prefix),
         responses=RESPONSES,
-        dependencies=[*checks, Depends(_known_parameters)],
+        dependencies=[*checks, Depends(_refuse_unknown_parameters)],
     )
 
 
-async def _known_parameters(request: Request) -> None:
+async def _refuse_unknown_parameters(request: Request) -> None:
     """Raises RequestValidationError for a parameter that the route does not have, as a filter that is misspelt would be
     no filter; and for one that is given twice, because the intended one is unknown."""
     route = request.scope.get("route")

@@ -22,7 +22,7 @@ class Json(Response):
         return to_json(content)
 
 
-# They and `_known_parameters` are `async`, because FastAPI has every other function called by a thread.
+# They and `_refuse_unknown_parameters` are `async`, because FastAPI has every other function called by a thread.
 async def _workspace(request: Request) -> Workspace:
     return request.app.state.workspace
 

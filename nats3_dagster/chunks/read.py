@@ -268,7 +268,7 @@ class ChunkReader:
         with _arrow_errors():
             # Not `read_row_group`: it makes room for the number of values in Parquet's footer.
             batches = file.iter_batches(group.rows, [index], list(columns), use_threads=False)
-            table = _taken(batches, group.rows, index)
+            table = _group_table(batches, group.rows, index)
             if "subject" in columns and checked.keeps_dictionary:
                 table = _with_subjects(table, self.footer, dictionary, has_room=checked.has_room)
             return _whole(table, group, index)
@@ -315,17 +315,17 @@ def _whole(table: pa.Table, group: RowGroup, index: int) -> pa.RecordBatch:
     return batch
 
 
-def _taken(batches: Iterator[pa.RecordBatch], rows: int, index: int) -> pa.Table:
+def _group_table(batches: Iterator[pa.RecordBatch], rows: int, index: int) -> pa.Table:
     """The batches of a row group. Raises ChunkError where it has more rows."""
-    taken: list[pa.RecordBatch] = []
+    parts: list[pa.RecordBatch] = []
     for batch in batches:
-        taken.append(batch)
+        parts.append(batch)
         rows -= batch.num_rows
         if rows < 0:
             break
-    if rows or not taken:
+    if rows or not parts:
         raise ChunkError(f"Row group {index} does not hold the messages that the footer names", DAMAGED)
-    return pa.Table.from_batches(taken)
+    return pa.Table.from_batches(parts)
 
 
 def _with_subjects(table: pa.Table, footer: Footer, dictionary: bool, *, has_room: bool) -> pa.Table:

@@ -121,7 +121,7 @@ def _termination() -> Iterator[threading.Event]:
         signal.signal(signal.SIGTERM, before)
 
 
-def take_interrupts() -> None:
+def end_by_interrupts() -> None:
     """SIGINT ends this process from now on also where it was ignored: a shell's script starts a process in the
     background so. What this process starts gets the signal's default again, and not the one that is ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():

@@ -46,7 +46,7 @@ class GlobalOptions:
     error: OperatorError | None = None
 
 
-def take(argv: Sequence[str], commands: Mapping[str, Lazy]) -> GlobalOptions:
+def split_options(argv: Sequence[str], commands: Mapping[str, Lazy]) -> GlobalOptions:
     """Split a command line. Nothing after `--` is an option."""
     taken = GlobalOptions()
     end = argv.index("--") if "--" in argv else len(argv)
@@ -63,12 +63,12 @@ def take(argv: Sequence[str], commands: Mapping[str, Lazy]) -> GlobalOptions:
             taken.error = taken.error or (None if value else _MISSING[name])
         else:
             taken.words.append(f"--watch={WATCH_S}" if word == "--watch" else word)
-    _take_path(taken, commands)
+    _split_path(taken, commands)
     taken.words += argv[end:]
     return taken
 
 
-def _take_path(taken: GlobalOptions, commands: Mapping[str, Lazy]) -> None:
+def _split_path(taken: GlobalOptions, commands: Mapping[str, Lazy]) -> None:
     """Find the command, and take the format that stands before it; one that is wrong stays, and is refused there."""
     words, rest, path = iter(taken.words), list[str](), list[str]()
     for word in words:

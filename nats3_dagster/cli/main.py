@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nats3_dagster.cli import exit_status
-from nats3_dagster.cli.global_options import Format, GlobalOptions, environment, take
+from nats3_dagster.cli.global_options import Format, GlobalOptions, environment, split_options
 from nats3_dagster.cli.loading import Lazy, LazyGroup
 from nats3_dagster.cli.terminal.progress import shown_progress
 from nats3_dagster.errors import OperatorError
@@ -268,7 +268,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (`sys.argv` by default); its exit status: 0, 1 (it failed), 2 (usage), 130 (interrupted).
 
     Global options may stand anywhere, because one adds them to a command that has just failed."""
-    taken = take(sys.argv[1:] if argv is None else argv, COMMANDS)
+    taken = split_options(sys.argv[1:] if argv is None else argv, COMMANDS)
 
     def run() -> object:
         if taken.error:

@@ -16,7 +16,7 @@ from nats3_dagster.model.export import ExportHour as Hour
 from nats3_dagster.model.spec_table import to_body
 
 if TYPE_CHECKING:
-    from nats3_dagster.exports.places import Taken
+    from nats3_dagster.exports.places import TakenOver
 
 State = Literal["done", "due", "failed", "changed", "retired"]
 _Settings = with_settings("ExportSettings", ExportSpec)
@@ -168,7 +168,7 @@ class ClaimedPlace(Document):
     former_hours: int = Field(description="Hours that the former owner has files of.")
 
     @classmethod
-    def of(cls, archive: str, name: str, taken: "Taken | None") -> Self:
+    def of(cls, archive: str, name: str, taken: "TakenOver | None") -> Self:
         owner = taken.former if taken else None
         former = FormerOwner(archive=owner.archive, name=owner.export, id=owner.archive_id) if owner else None
         return cls(archive=archive, name=name, former=former, former_hours=taken.hours if taken else 0)

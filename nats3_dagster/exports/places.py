@@ -50,7 +50,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenOver:
     """A place that was taken over."""
 
     former: Owner
@@ -90,7 +90,7 @@ def other_owner(workspace: Workspace, archive: Archive, export: Export) -> Owner
     return owner if owner and owner.identity != (str(archive.job_id), export.name) else None
 
 
-def take_over(workspace: Workspace, archive: Archive, export: Export) -> Taken | None:
+def take_over(workspace: Workspace, archive: Archive, export: Export) -> TakenOver | None:
     """Make the export the owner of its place; None where it is already, or the place has none. Files stay: those of
     an hour are replaced when the export makes that hour. The former owner is refused from then on. No live export of
     this catalog has the place as well: the catalog refuses that.
@@ -107,7 +107,7 @@ def take_over(workspace: Workspace, archive: Archive, export: Export) -> Taken |
         )
     folder = own_folder(former.archive, former.export)
     hours = sum(path.count("/") == folder.count("/") + 1 for path in outlet.list(folder))
-    return Taken(former, hours)
+    return TakenOver(former, hours)
 
 
 def foreign_text(owner: Owner, place: str) -> str:

@@ -90,7 +90,7 @@ class BulkParser(Parser):
         buffer = data if len(self._unparsed) == 1 else b"".join(self._unparsed)
         self._unparsed, self._unparsed_size, self._wanted_size = [], 0, 0
         try:
-            at = await self._take(buffer)
+            at = await self._parse(buffer)
         except (ProtocolError, OSError):
             raise
         except Exception as error:
@@ -99,7 +99,7 @@ class BulkParser(Parser):
             self._unparsed = [buffer[at:]]
             self._unparsed_size = len(buffer) - at
 
-    async def _take(self, buffer: bytes) -> int:
+    async def _parse(self, buffer: bytes) -> int:
         at = 0
         while at < len(buffer):
             if self._marker is not None and self._sink is not None:

@@ -122,6 +122,6 @@ def version_of(info: Mapping[str, Any]) -> tuple[int, int, int]:
     return numbers[0], numbers[1], numbers[2]
 
 
-def known_settings(config: Mapping[str, Any], version: tuple[int, int, int]) -> dict[str, Any]:
+def supported_settings(config: Mapping[str, Any], version: tuple[int, int, int]) -> dict[str, Any]:
     """The settings of a stream that a server of this version knows."""
     return {key: value for key, value in config.items() if version >= _SETTING_SINCE.get(key, (0, 0))}

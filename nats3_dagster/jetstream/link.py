@@ -137,11 +137,11 @@ class Link:
     def subscribe(self, subject: str, callback: Callable[[bytes], None]) -> Callable[[], None]:
         """Call `callback(payload)` for each message, in the loop's thread: it must not wait. Returns what ends it."""
 
-        async def take(message: Msg) -> None:
+        async def receive(message: Msg) -> None:
             callback(message.data)
 
         async def start(client: Connection) -> Callable[[], Coroutine[Any, Any, None]]:
-            subscription = await client.subscribe(subject, cb=take)  # pyright: ignore[reportUnknownMemberType]
+            subscription = await client.subscribe(subject, cb=receive)  # pyright: ignore[reportUnknownMemberType]
             await client.flush()
             return subscription.unsubscribe
 

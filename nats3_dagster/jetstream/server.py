@@ -28,7 +28,7 @@ class ServerInfo:
         return f"nats-server {'.'.join(map(str, self.version))} at {self.address}"
 
     @property
-    def takes_batches(self) -> bool:
+    def supports_batches(self) -> bool:
         """True if fast-ingest batches can go through it. An import keeps about 800 bytes for each message without an
         answer of its own, which is nearly each of a batch."""
         return self.version >= FAST_INGEST and not self.imported

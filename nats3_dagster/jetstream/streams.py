@@ -13,7 +13,7 @@ from nats3_dagster.errors import OperatorError, SourceError, StreamChanged, Unkn
 from nats3_dagster.hours import format_time, parse_time
 from nats3_dagster.jetstream.api import Refused, leader_of, pages, request
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.codes import ErrCode, known_settings, version_of
+from nats3_dagster.jetstream.codes import ErrCode, supported_settings, version_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Incarnation, StreamState
 from nats3_dagster.model.stream import ranges_of
@@ -107,7 +107,7 @@ def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
     Raises OperatorError if the name is taken by another configuration, Refused if the server refuses this one."""
 
     async def work(client: Connection) -> StreamState:
-        settings = known_settings(config, version_of(client.info))
+        settings = supported_settings(config, version_of(client.info))
         try:
             return _state(await request(client, f"STREAM.CREATE.{config['name']}", settings))
         except Refused as error:

@@ -62,7 +62,7 @@ class Tally:
         self._watch = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def __enter__(self) -> "Tally":
-        self._unsubscribe = self._link.subscribe(self._subject, self._take)
+        self._unsubscribe = self._link.subscribe(self._subject, self._receive)
         self._on_progress(Progress(0, self._total))
         self._watch.start()
         return self
@@ -75,7 +75,7 @@ class Tally:
         with suppress(SourceError):  # what the tasks sent last comes before this answer
             self._link.call(_ask)
             self._unsubscribe()
-        self._keep()
+        self._save_counts()
 
     @property
     def counts(self) -> Counts:
@@ -83,7 +83,7 @@ class Tally:
         tasks = tuple(self._tasks.values())
         return Counts(sum(c.published for c in tasks), sum(c.found for c in tasks))
 
-    def _take(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         task, published, found = data.split()
         self._tasks[task] = Counts(int(published), int(found))
 
@@ -100,7 +100,7 @@ class Tally:
                 self._on_progress(self._progress(counts, now - news_at, self._answers()))
             if now - kept_at >= SAVE_S:
                 kept_at = now
-                self._keep()
+                self._save_counts()
 
     def _progress(self, counts: Counts, quiet_s: float = 0.0, answers: bool = True) -> Progress:
         done = sum(counts)
@@ -113,7 +113,7 @@ class Tally:
             return False
         return True
 
-    def _keep(self) -> None:
+    def _save_counts(self) -> None:
         counts = self.counts
         if self._save and counts != self._saved:
             try:

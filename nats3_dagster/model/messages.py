@@ -6,7 +6,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nats3_dagster.subjects import decoded, readable, takes, takes_shown
+from nats3_dagster.subjects import decoded, readable, selects, selects_shown
 
 # A chunk's columns (chunks.columns.SCHEMA) but `time`, which follows from `time_ns`.
 MESSAGES: Final = pa.schema(
@@ -74,6 +74,6 @@ def selected(
     names = subject_names(subjects)
     for name in names:
         if name not in answers:
-            answers[name] = takes_shown(filters, name) if shown else takes(filters, name)
+            answers[name] = selects_shown(filters, name) if shown else selects(filters, name)
     taken = [answers[name] for name in names]
     return batch if all(taken) else batch.filter(pc.take(pa.array(taken, pa.bool_()), subjects.indices))

@@ -8,7 +8,7 @@ from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.hours import LAST_NS, format_time, hour_start, parse_time
 from nats3_dagster.model.spec_table import Kind, setting
 from nats3_dagster.model.stream import MAX_SEQUENCE, SeqRange, parse_sequences
-from nats3_dagster.subjects import check_filter, takes_shown
+from nats3_dagster.subjects import check_filter, selects_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,9 @@ class Selection:
         return self.from_ns or 0, LAST_NS if self.to_ns is None else self.to_ns
 
     @property
-    def takes_all_subjects(self) -> bool:
+    def selects_all_subjects(self) -> bool:
         return not self.subjects or ">" in self.subjects
 
-    def takes_subject(self, subject: str) -> bool:
+    def selects_subject(self, subject: str) -> bool:
         """True if messages of this archived subject, as `subjects.decoded` gives it, are selected."""
-        return takes_shown(self.subjects, subject)
+        return selects_shown(self.subjects, subject)

@@ -80,8 +80,8 @@ class ArchiveDataset(ds.Dataset):
         """A scan of these columns, in this order, of the messages for which the filter is true."""
         names = COLUMNS.names if columns is None else columns
         try:
-            if self._extremes and filter is None and self._selection.takes_all_subjects:
-                return _Scan(names, filter, self, *self._known_and_others(_stored_of(names)))
+            if self._extremes and filter is None and self._selection.selects_all_subjects:
+                return _Scan(names, filter, self, *self._hours_and_chunks(_stored_of(names)))
             return _Scan(names, filter, self, (), self._pruned(filter))
         except Exception as error:
             self.failure = error
@@ -116,7 +116,7 @@ class ArchiveDataset(ds.Dataset):
         possible = {guarantees[at][0] for at in _possible(filter, [one for _, one in guarantees])}
         return [chunks[at] for at in sorted(possible)]
 
-    def _known_and_others(self, stored: Sequence[str]) -> tuple[list[HourOfChunks], list[Chunk]]:
+    def _hours_and_chunks(self, stored: Sequence[str]) -> tuple[list[HourOfChunks], list[Chunk]]:
         """The hours where the catalog knows the smallest and the largest value of each of these columns, and the
         chunks of the others. Raises OperatorError if messages were lost, unless the scan may go over gaps."""
         if self._over_gaps:
@@ -289,7 +289,7 @@ def _names(filter: pc.Expression | None) -> list[str]:
 
 def _readable(counts: Mapping[str, int] | None, selection: Selection) -> list[str]:
     """The selected subjects of a chunk as they are in its column `subject`; empty where the catalog has none."""
-    return [readable(subject) for subject in counts or () if selection.takes_subject(subject)]
+    return [readable(subject) for subject in counts or () if selection.selects_subject(subject)]
 
 
 def _bounds(first_seq: int, last_seq: int, first_ns: int, last_ns: int) -> pc.Expression:

@@ -81,9 +81,9 @@ def _parts(workspace: Workspace, archive: Archive, replay: Replay, chunks: Seque
     return [part for page in chain([merged], pages) for part in parts_of(workspace, page, selection)]
 
 
-def keep(workspace: Workspace, job: ReplayJob, counts: Counts) -> None:
-    """Keep how far the attempt is, so that it is known after any end. Raises CatalogError."""
-    workspace.catalog.replays.keep_progress(job.id, job.attempt, counts.published, counts.found)
+def record_progress(workspace: Workspace, job: ReplayJob, counts: Counts) -> None:
+    """Record how far the attempt is, so that it is known after any end. Raises CatalogError."""
+    workspace.catalog.replays.record_progress(job.id, job.attempt, counts.published, counts.found)
 
 
 def abandon(workspace: Workspace, job: ReplayJob, error: BaseException) -> None:

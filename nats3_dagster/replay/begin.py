@@ -13,7 +13,7 @@ from nats3_dagster.replay.planning.creation import create
 from nats3_dagster.replay.planning.plan import ReplayPlan, plan, target_of
 from nats3_dagster.replay.planning.reach import check_reach
 from nats3_dagster.replay.status import check_forerunner
-from nats3_dagster.replay.targets import takes_batches
+from nats3_dagster.replay.targets import supports_batches
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -43,7 +43,7 @@ def begin(
     agree(planned)
     if planned.creation:
         created = create(workspace.link, planned.creation)
-        batched = takes_batches([created], server_info(workspace.link))
+        batched = supports_batches([created], server_info(workspace.link))
         planned = replace(planned, targets=(target_of(created),), batched=batched)
         check_reach(workspace.link, planned)
     with workspace.catalog.replays.recording(planned.archive):

@@ -90,8 +90,8 @@ def _round(
 ) -> tuple[ChunkResult, ...]:
     """Publish a part and record it. Raises Nats3Error."""
     job = replace(part.job, progress=new_subject())
-    keep = partial(attempt.keep, workspace, job)
-    with Tally(workspace.link, job.progress or "", part.messages, on_progress, keep):
+    save = partial(attempt.record_progress, workspace, job)
+    with Tally(workspace.link, job.progress or "", part.messages, on_progress, save):
         results, error = publish(job, part.chunks)
     done = attempt.record_chunks(workspace, job, results, error)
     if error:

@@ -13,7 +13,7 @@ from nats3_dagster.errors import Conflict, OperatorError, Unknown, WrongState
 from nats3_dagster.model import Replay, ReplaySpec, ReplayState
 from nats3_dagster.replay.begin import begin, resolve_archive
 from nats3_dagster.replay.planning.plan import ReplayPlan, plan
-from nats3_dagster.replay.status import ReplayStatus, find, settled
+from nats3_dagster.replay.status import ReplayStatus, find, state_of
 from nats3_dagster.replay.status import status as status_by_id
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -94,7 +94,7 @@ def job(workspace: Workspace, job_id: UUID) -> ReplayStatus:
     found = workspace.catalog.replays.find_job(job_id)
     if found is None:
         raise Unknown(f"There is no load job {job_id}", Next.LIST_REPLAYS())
-    return settled(workspace, found)
+    return state_of(workspace, found)
 
 
 def named(workspace: Workspace, name: str) -> ReplayStatus:
@@ -103,9 +103,9 @@ def named(workspace: Workspace, name: str) -> ReplayStatus:
     if job_id := as_id(name):
         return job(workspace, job_id)
     if known := find(workspace, name):
-        return settled(workspace, known)
+        return state_of(workspace, known)
     of_name = workspace.catalog.replays.select(job_name=name, limit=1)
-    return settled(workspace, of_name[0]) if of_name else status_by_id(workspace, name)
+    return state_of(workspace, of_name[0]) if of_name else status_by_id(workspace, name)
 
 
 def jobs(
@@ -130,7 +130,7 @@ def jobs(
         replay_id=replay_id,
         job_name=name,
     )
-    every = [settled(workspace, replay) for replay in selected]
+    every = [state_of(workspace, replay) for replay in selected]
     return [one for one in every if status in (None, status_of(one))][:limit]
 
 

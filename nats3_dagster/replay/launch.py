@@ -18,11 +18,11 @@ from nats3_dagster.workspace import Workspace
 OnAttempt = Callable[[int], None]
 
 
-def claim(workspace: Workspace, known: Replay, *, queued: bool = False) -> int:
-    """The number of a run or process that the caller is about to start. The replay is planned from now on. `known`:
+def reserve(workspace: Workspace, replay: Replay, *, queued: bool = False) -> int:
+    """The number of a run or process that the caller is about to start. The replay is planned from now on. `replay`:
     what the caller knows of it. `queued`: it waits until there is room for it; any other one that has not begun within
     60 s is lost. Raises Conflict if another one was started since, or an attempt has begun."""
-    return workspace.catalog.launches.claim(known, queued=queued)
+    return workspace.catalog.launches.reserve(replay, queued=queued)
 
 
 def fail(workspace: Workspace, replay_id: str, launch: int, error: Exception) -> None:
@@ -57,4 +57,4 @@ def _number(workspace: Workspace, replay_id: str) -> int:
     current = status(workspace, replay_id)
     if current.state in ("running", "succeeded"):
         return current.replay.launch  # the lock, or start_attempt, refuses the caller
-    return claim(workspace, current.replay)
+    return reserve(workspace, current.replay)

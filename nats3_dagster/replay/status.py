@@ -23,7 +23,7 @@ class ReplayStatus:
 
 def status(workspace: Workspace, replay_id: str) -> ReplayStatus:
     """Raises OperatorError if there is no such replay."""
-    return settled(workspace, workspace.catalog.replays.get(replay_id))
+    return state_of(workspace, workspace.catalog.replays.get(replay_id))
 
 
 def statuses(workspace: Workspace, archive: str | None = None, limit: int | None = None) -> tuple[ReplayStatus, ...]:
@@ -31,7 +31,7 @@ def statuses(workspace: Workspace, archive: str | None = None, limit: int | None
     archive."""
     catalog = workspace.catalog
     selected = catalog.replays.select(catalog.archives.get(archive) if archive else None, limit=limit)
-    return tuple(settled(workspace, replay) for replay in selected)
+    return tuple(state_of(workspace, replay) for replay in selected)
 
 
 def find(workspace: Workspace, replay_id: str) -> Replay | None:
@@ -60,7 +60,7 @@ def check_forerunner(
                 "planned",
                 Next.GET_REPLAY(replay=replay.id),
             )
-        state = settled(workspace, replay).state
+        state = state_of(workspace, replay).state
         raise WrongState(
             f"Replay {replay.id} of the same selection to {spec.write_subject} is {state}, with "
             f"{replay.chunks_done} of {replay.chunks} chunks done",
@@ -96,7 +96,7 @@ def _of_hours(selection: Selection) -> bool:
     return bool(selection.hours) and selection.times is None and selection.sequences is None
 
 
-def settled(workspace: Workspace, replay: Replay) -> ReplayStatus:
+def state_of(workspace: Workspace, replay: Replay) -> ReplayStatus:
     """The state of a replay that was just read."""
     if not replay.lost:
         return ReplayStatus(replay, replay.state, _waiting(workspace, replay))

@@ -23,12 +23,12 @@ def listening(link: Link, patterns: Iterable[str]) -> list[StreamState]:
     return [states[name] for name in sorted(states)]
 
 
-def takes_batches(streams: Sequence[StreamState], server: ServerInfo) -> bool:
+def supports_batches(streams: Sequence[StreamState], server: ServerInfo) -> bool:
     """True if there is one target, and it takes fast-ingest batches."""
-    return server.takes_batches and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
+    return server.supports_batches and len(streams) == 1 and bool(streams[0].config.get("allow_batched"))
 
 
-def takes_chain(state: StreamState, server: ServerInfo) -> bool:
+def supports_chain(state: StreamState, server: ServerInfo) -> bool:
     """True if a chain of expected ids that breaks, by a lost message or another publisher's, harms the stream no
     further. Replicas of newer servers stop at the first refusal, and nothing starts them again."""
     return server.version < REFUSED_ID_IS_FATAL or state.config.get("num_replicas", 1) == 1
@@ -39,7 +39,7 @@ def goes_one_at_a_time(spec: ReplaySpec, streams: Sequence[StreamState], server:
     batches nor a chain, and the stored messages must be a prefix in stream order."""
     if batched or not spec.marks or spec.order != "stream" or len(streams) != 1:
         return False
-    return not takes_chain(streams[0], server)
+    return not supports_chain(streams[0], server)
 
 
 def removes(state: StreamState) -> bool:
@@ -80,7 +80,7 @@ def check_resumable(link: Link, targets: Sequence[ReplayTarget]) -> bool:
     server = server_info(link)
     check_version(server)
     streams = [target_state(link, target) for target in targets]
-    return takes_batches(streams, server)
+    return supports_batches(streams, server)
 
 
 def check_kept(link: Link, targets: Sequence[ReplayTarget], stored: Mapping[str, int], *, live: bool = False) -> None:

@@ -1,13 +1,13 @@
 """Loads: have a recorded replay run, by Dagster where there is a webserver, else in a process of its own.
 
-Invariant: what was started last may run the replay, and nothing that was started before it (Replays.claim_launch).
+Invariant: what was started last may run the replay, and nothing that was started before it (Launches.reserve).
 """
 
 from collections.abc import Callable
 
 from nats3_dagster.errors import DagsterError
 from nats3_dagster.model import Replay, ReplaySpec
-from nats3_dagster.replay.launch import claim, fail
+from nats3_dagster.replay.launch import fail, reserve
 from nats3_dagster.runs import webserver
 from nats3_dagster.runs.processes import log_of, start_detached
 from nats3_dagster.settings import Settings
@@ -63,7 +63,7 @@ def start(workspace: Workspace, known: Replay, start_with: Starter) -> None:
     """Have the replay run from where it is. `known`: what the caller knows of it. Raises Conflict when another process
     started it meanwhile; DagsterError or EngineError when nothing was started, which is then the error of the
     replay."""
-    number = claim(workspace, known, queued=_is_queued(workspace.settings, known.spec))
+    number = reserve(workspace, known, queued=_is_queued(workspace.settings, known.spec))
     try:
         start_with(known, number)
     except Exception as error:

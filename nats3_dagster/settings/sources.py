@@ -28,7 +28,7 @@ _S3_KEYS: Final = ("s3_access_key_id", "s3_secret_access_key", "s3_session_token
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourcedValue:
     """A value as its source has it."""
 
     value: Any = field(repr=False)
@@ -38,7 +38,7 @@ class Found:
     file: str | None = None
 
 
-def find_values() -> dict[str, Found]:
+def find_values() -> dict[str, SourcedValue]:
     """The values in force, by key; a setting that is missing here has its default. Raises OperatorError."""
     environment, config, stack = _environment(), _named(read_config(), config_label()), _named(stack_settings(), STACK)
     # A context ranks just below the source that names it.
@@ -48,7 +48,7 @@ def find_values() -> dict[str, Found]:
         layers = [environment, config, _context(config), stack]
     else:
         layers = [environment, config, stack]
-    values: dict[str, Found] = {}
+    values: dict[str, SourcedValue] = {}
     for layer in layers:
         rest = {key: found for key, found in layer.items() if key not in values}
         for key in _displaced(values, layer):
@@ -64,8 +64,8 @@ def environment_source(key: str) -> str | None:
     return found.source if found else None
 
 
-def _environment() -> dict[str, Found]:
-    values: dict[str, Found] = {}
+def _environment() -> dict[str, SourcedValue]:
+    values: dict[str, SourcedValue] = {}
     for key in KEYS:
         for name in variables(key):
             text, file = os.environ.get(name), os.environ.get(f"{name}_FILE") if has_file(key) else None
@@ -75,27 +75,27 @@ def _environment() -> dict[str, Found]:
             if text or file:
                 path = check(f"{name}_FILE", file or "", PATH)
                 source = f"environment variable {name}" if text else f"file {path} ({name}_FILE)"
-                values[key] = Found(text or secret_text(path, f"{name}_FILE"), source, path or None)
+                values[key] = SourcedValue(text or secret_text(path, f"{name}_FILE"), source, path or None)
                 learn_setting(key, values[key].value)
                 break
     return values
 
 
-def _context(layer: Mapping[str, Found]) -> dict[str, Found]:
+def _context(layer: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
     name = layer["nats_context"].value
     if not isinstance(name, str):
         raise OperatorError(f"nats_context in {config_label()} is not a text", 'Write nats_context = "name"')
     return _named(read_context(name), f"NATS context {name}")
 
 
-def _named(values: Mapping[str, Any], source: str) -> dict[str, Found]:
+def _named(values: Mapping[str, Any], source: str) -> dict[str, SourcedValue]:
     for key, value in values.items():
         if key in KEYS:
             learn_setting(key, value)
-    return {key: Found(value, source) for key, value in values.items() if key in KEYS}
+    return {key: SourcedValue(value, source) for key, value in values.items() if key in KEYS}
 
 
-def _displaced(values: Mapping[str, Found], layer: Mapping[str, Found]) -> set[str]:
+def _displaced(values: Mapping[str, SourcedValue], layer: Mapping[str, SourcedValue]) -> set[str]:
     """Returns the keys that a layer does not add to the values of the higher ones."""
     displaced: set[str] = set()
     if _names_login(values) and any(key in layer for key in _LOGINS):
@@ -105,13 +105,13 @@ def _displaced(values: Mapping[str, Found], layer: Mapping[str, Found]) -> set[s
     return displaced
 
 
-def _names_login(values: Mapping[str, Found]) -> bool:
+def _names_login(values: Mapping[str, SourcedValue]) -> bool:
     return any(key in values for key in _LOGINS) or ("nats_url" in values and "@" in str(values["nats_url"].value))
 
 
 def _one_identity(
-    values: dict[str, Found], environment: Mapping[str, Found], config: Mapping[str, Found]
-) -> dict[str, Found]:
+    values: dict[str, SourcedValue], environment: Mapping[str, SourcedValue], config: Mapping[str, SourcedValue]
+) -> dict[str, SourcedValue]:
     """One S3 identity: static keys, or a profile. The higher source wins, and of one source the keys, as in the SDKs.
     AWS_PROFILE wins over nothing: it may be there for something else. The stack's values go together."""
     if (endpoint := values.get("s3_endpoint")) and endpoint.source != STACK:
@@ -128,5 +128,5 @@ def _one_identity(
     return {key: found for key, found in values.items() if key != "s3_profile"}
 
 
-def _without_stack(values: dict[str, Found]) -> dict[str, Found]:
+def _without_stack(values: dict[str, SourcedValue]) -> dict[str, SourcedValue]:
     return {key: found for key, found in values.items() if not (key.startswith("s3_") and found.source == STACK)}

@@ -96,11 +96,11 @@ def test_it_is_followed_until_it_has_succeeded(settings: Settings, replay: Repla
 
 def launch_number(settings: Settings, replay: Replay) -> int:
     with Workspace(settings) as workspace:
-        return launch.claim(workspace, replay)
+        return launch.reserve(workspace, replay)
 
 
 def test_a_replay_that_fails_is_an_error(nats3: Command, workspace: Workspace, replay: Replay) -> None:
-    launch.fail(workspace, replay.id, launch.claim(workspace, replay), RuntimeError("No room"))
+    launch.fail(workspace, replay.id, launch.reserve(workspace, replay), RuntimeError("No room"))
     ran = nats3("load", "progress", "load-1", "--watch", "-o", "json")
     (document,) = documents(ran.out.splitlines())
     assert (ran.status, document["status"], document["error"]) == (1, "Failure", "No room")

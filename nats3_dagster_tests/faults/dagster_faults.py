@@ -59,7 +59,7 @@ def tick_between_reads(trial: Trial) -> None:
     hours = past_hours(trial)
     home = trial.servers.folder / f"dagster-{trial.seed}"
     home.mkdir()
-    trial.must(dagster_jobs.settle, str(home))
+    trial.must(dagster_jobs.tick_until_idle, str(home))
     changed = {trial.random.choice(hours)}
     trial.must(dagster_jobs.retire, ARCHIVE, min(changed))
     is_sealed_before = trial.random.random() < 0.3
@@ -79,7 +79,7 @@ def tick_between_reads(trial: Trial) -> None:
         again = {hour for asset, hour in reported if asset == "sealed"} - changed
         trial.expect("sealed" not in wiped, "lost", f"the tick wiped {wiped}")
         trial.expect(not again, "doubled", f"hours that stayed sealed were reported again: {again}")
-    trial.must(dagster_jobs.settle, str(home))
+    trial.must(dagster_jobs.tick_until_idle, str(home))
     chunks, sealed = trial.must(dagster_jobs.shown, str(home), ARCHIVE)
     trial.expect(sealed == values(trial, _SEALED_HOURS), "lost", f"Dagster shows {sealed} as sealed")
     in_catalog = values(trial, _CHUNK_HOURS)

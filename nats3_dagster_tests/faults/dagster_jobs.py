@@ -50,7 +50,7 @@ def tick(home: str) -> Ticked:
         return [key.path[-1] for key in found.wiped], reported
 
 
-def settle(home: str) -> None:
+def tick_until_idle(home: str) -> None:
     """Ticks until nothing is left to report."""
     for _ in range(20):
         if tick(home) == ([], []):

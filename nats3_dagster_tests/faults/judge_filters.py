@@ -12,14 +12,14 @@ from nats3_dagster_tests.support.wire import Message
 Filter = tuple[str, ...]
 
 
-def takes(subjects: Filter, subject: str) -> bool:
-    """Whether one of the filters takes the subject; no filter takes every subject."""
-    return not subjects or any(_takes(filter_.split("."), subject.split(".")) for filter_ in subjects)
+def selects(subjects: Filter, subject: str) -> bool:
+    """Whether one of the filters matches the subject; without filters every subject is selected."""
+    return not subjects or any(_matches(filter_.split("."), subject.split(".")) for filter_ in subjects)
 
 
-def _takes(filter_: list[str], tokens: list[str]) -> bool:
+def _matches(filter_: list[str], tokens: list[str]) -> bool:
     if filter_[-1] == ">":
-        return len(tokens) >= len(filter_) and _takes(filter_[:-1], tokens[: len(filter_) - 1])
+        return len(tokens) >= len(filter_) and _matches(filter_[:-1], tokens[: len(filter_) - 1])
     return len(filter_) == len(tokens) and all(f in ("*", token) for f, token in zip(filter_, tokens, strict=True))
 
 
@@ -47,7 +47,7 @@ def judge_filters(
     doubled: list[str] = []
     for key, message in truth.messages.items():
         copies, reasons = archived.messages.get(key, []), archived.reasons.get(key, [])
-        is_taken = takes(filter_of(ended, now, key[1]), message.subject)
+        is_taken = selects(filter_of(ended, now, key[1]), message.subject)
         if len(copies) + len(reasons) > 1:
             doubled.append(f"{key[1]} is {len(copies)} times in a chunk, and absent as {reasons}")
         if copies:

@@ -20,7 +20,7 @@ def expected(truth: Truth, filters: Sequence[str]) -> list[Expected]:
     return [
         (seq, _digest(message))
         for (_, seq), message in truth.messages.items()
-        if not filters or any(_takes(f.encode(), s) for f in filters for s in (_raw(message), _shown(message)))
+        if not filters or any(_matches(f.encode(), s) for f in filters for s in (_raw(message), _shown(message)))
     ]
 
 
@@ -72,7 +72,7 @@ def _past(messages: Sequence[Expected], at: int, place: int, retired: Collection
     return at
 
 
-def _takes(filter_: bytes, subject: bytes) -> bool:
+def _matches(filter_: bytes, subject: bytes) -> bool:
     tokens, wanted = subject.split(b"."), filter_.split(b".")
     if wanted[-1] == b">":
         tokens, wanted = (tokens[: len(wanted) - 1], wanted[:-1]) if len(tokens) >= len(wanted) else ([], [b""])

@@ -12,7 +12,7 @@ from nats3_dagster.archive.take import commit, driver, take_capture
 from nats3_dagster.catalog.contents import chunks
 from nats3_dagster.catalog.contents.chunks import Chunks
 from nats3_dagster.hours import hour_of
-from nats3_dagster.jetstream.take.claim import Claim
+from nats3_dagster.jetstream.take.pull import Pull
 from nats3_dagster.objects import Bucket
 from nats3_dagster.objects.drivers.folder_driver import FolderDriver
 from nats3_dagster.objects.drivers.s3_driver import S3Driver
@@ -21,7 +21,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults.killable import SIGNALS, after, before, die
 
 STEPS = {
-    "claimed": lambda: after(Claim, "take"),
+    "claimed": lambda: after(Pull, "take"),
     "in the put": lambda: [after(driver, "put") for driver in (FolderDriver, S3Driver)],
     "after the put": lambda: after(Bucket, "put_new"),
     "before the commit": lambda: before(Chunks, "commit"),

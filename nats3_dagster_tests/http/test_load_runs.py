@@ -166,7 +166,7 @@ def test_a_process_that_is_killed_before_it_begins_is_seen_after_a_minute(
         assert refused["error"] == f"Replay {made['replay']} does not run: it is interrupted"
         # A run of Dagster may wait in its queue, for however long.
         replay = replay_of(workspace, made)
-        assert launch.claim(workspace, replay, queued=True) == 2
+        assert launch.reserve(workspace, replay, queued=True) == 2
         postgres.execute("update nats3.replay set created_at = created_at - interval '1 day'")
         assert client.get("/load/job", params=at).json()["status"] == "Created"
         # What was killed after it had begun is seen at once, and what begins late is not refused for it.

@@ -23,7 +23,7 @@ from nats3_dagster.chunks import open_chunk
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, Gap, Reason, SeqRange
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.captures import archived, plan, read, take
+from nats3_dagster_tests.support.captures import archived, capture, plan, read
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.wire import Wire
 
@@ -69,9 +69,9 @@ def test_what_newer_messages_of_the_subject_removed_is_lost(
     wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
     wire.publish([("ev.old", b"", b"x")])
     archive = archive_of(workspace, bucket)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     wire.publish([("ev.hot", b"", b"%d" % n) for n in range(1000)])
-    result = take(workspace, archive, wire)
+    result = capture(workspace, archive, wire)
     assert (chunks(result.chunks), result.lost) == ([(SeqRange(2, 1001), 1, "superseded")], 999)
     assert holdings(workspace, "events").losses == {"superseded": 999}
     assert "999 sequences of stream EV were gone before they were captured (2-1000)" in caplog.text
@@ -82,7 +82,7 @@ def test_below_the_head_only_newer_messages_can_have_removed_it(workspace: Works
     wire.publish([("ev.hot", b"", b"x")])
     archive = archive_of(workspace, bucket)
     wire.publish([("ev.hot", b"", b"x")] * 9)
-    assert [(g.reason, g.ranges) for g in take(workspace, archive, wire).gaps] == [("superseded", ((1, 9),))]
+    assert [(g.reason, g.ranges) for g in capture(workspace, archive, wire).gaps] == [("superseded", ((1, 9),))]
 
 
 def test_a_limit_that_was_lifted_is_remembered(workspace: Workspace, wire: Wire, bucket: str) -> None:
@@ -95,7 +95,7 @@ def test_a_limit_that_was_lifted_is_remembered(workspace: Workspace, wire: Wire,
     wire.api("STREAM.UPDATE.EV", **{**config, "max_msgs_per_subject": -1})
     for _ in range(2):
         plan(workspace, archive, wire)
-    assert chunks(take(workspace, archive, wire).chunks) == [(SeqRange(1, 10), 2, "superseded")]
+    assert chunks(capture(workspace, archive, wire).chunks) == [(SeqRange(1, 10), 2, "superseded")]
 
 
 @pytest.mark.needs_nats("2.10")  # 2.9 changes no retention
@@ -106,7 +106,7 @@ def test_what_another_retention_removed_meanwhile_is_lost(workspace: Workspace, 
     kept = {"durable_name": "d", "ack_policy": "explicit", "filter_subject": "ev.kept"}
     wire.api("CONSUMER.DURABLE.CREATE.EV.d", stream_name="EV", config=kept)
     archive = archive_of(workspace, bucket)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     config = wire.api("STREAM.INFO.EV")["config"]
     wire.api("STREAM.UPDATE.EV", **{**config, "retention": "interest"})
     wire.publish([("ev.a", b"", b"no consumer is for this")] * 5)
@@ -114,7 +114,7 @@ def test_what_another_retention_removed_meanwhile_is_lost(workspace: Workspace, 
         open_source(workspace, archive)
     wire.api("STREAM.UPDATE.EV", **{**config, "retention": "limits"})
     wire.publish([("ev.a", b"", b"x")])
-    result = take(workspace, archive, wire)
+    result = capture(workspace, archive, wire)
     assert (chunks(result.chunks), result.lost) == ([(SeqRange(2, 7), 1, "expired")], 5)
     assert holdings(workspace, "events").losses == {"expired": 5}
 
@@ -128,7 +128,7 @@ def test_what_a_mirror_never_had_is_lost(workspace: Workspace, wire: Wire, bucke
     while wire.state("EV")["last_seq"] < 10 and time.monotonic() < until:
         time.sleep(0.02)
     archive = archive_of(workspace, bucket)
-    result = take(workspace, archive, wire)
+    result = capture(workspace, archive, wire)
     assert (chunks(result.chunks), result.lost) == ([(SeqRange(1, 10), 2, "expired")], 8)
 
 
@@ -141,7 +141,7 @@ def test_what_its_time_to_live_removed_is_lost(workspace: Workspace, wire: Wire,
     until = time.monotonic() + 10
     while wire.state("EV")["messages"] == 3 and time.monotonic() < until:
         time.sleep(0.05)
-    result = take(workspace, archive, wire)
+    result = capture(workspace, archive, wire)
     assert (chunks(result.chunks), result.lost) == ([(SeqRange(1, 3), 2, "ttl")], 1)
     assert holdings(workspace, "events").losses == {"ttl": 1}
 
@@ -173,7 +173,7 @@ def test_a_filter_leaves_open_what_is_absent(workspace: Workspace, wire: Wire, b
     archive = archive_of(workspace, bucket, subjects=("ev.a",))
     wire.publish([("ev.b", b"", b"x"), ("ev.a", b"", b"x"), ("ev.b", b"", b"x"), ("ev.a", b"", b"x")])
     wire.publish([("ev.c", b"", b"x")])
-    result = take(workspace, archive, wire)
+    result = capture(workspace, archive, wire)
     assert result.lost == sum(g.size for g in result.gaps if g.reason == "superseded")
     assert [c[2] for c in chunks(result.chunks)] == ["unselected"]
 
@@ -208,7 +208,7 @@ def test_what_a_killed_capture_had_put_is_adopted(
     if taken_meanwhile:  # of a plan that was made before: the stream's head overtakes it
         commit.commit(workspace, take_first, read(workspace, take_first))
     else:
-        take(workspace, archive, wire)
+        capture(workspace, archive, wire)
     assert archived(workspace, archive) == ([(1, 400), (401, 1000)], 1000, [])
     (first, _) = workspace.catalog.chunks.select(archive)
     reader = open_chunk(workspace.bucket(bucket).get(first.meta.key), first.meta)
@@ -222,7 +222,7 @@ def test_a_whole_object_is_adopted_as_it_is(workspace: Workspace, wire: Wire, bu
     (put,) = read(workspace, plan(workspace, archive, wire))
     wire.api("STREAM.PURGE.EV")
     wire.publish([("ev.a", b"", b"more")])
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     adopted = workspace.catalog.chunks.select(archive, with_subjects=True, with_deleted=True)[0]
     assert adopted.meta == put
     assert archived(workspace, archive)[1:] == (101, [])
@@ -242,7 +242,7 @@ def test_what_is_damaged_or_was_retired_is_not_adopted(workspace: Workspace, wir
     store.create(damaged, bytes(store.get(put.key))[:-9])
     assert list(Orphans(workspace, archive).all()) == [damaged]
     wire.api("STREAM.PURGE.EV")
-    assert take(workspace, archive, wire).lost == 100
+    assert capture(workspace, archive, wire).lost == 100
     assert archived(workspace, archive) == ([], 0, [("expired", 100)])
 
 
@@ -280,7 +280,7 @@ def test_what_a_killed_capture_had_put_fills_a_chunk(workspace: Workspace, wire:
     archive = archive_of(workspace, bucket)
     read(workspace, plan(workspace, archive, wire))  # and killed before the commit
     wire.publish([(f"ev.{n}", b"", b"%d" % (n + 8)) for n in (3, 4, 4, 5)])
-    result = take(workspace, archive, wire)
+    result = capture(workspace, archive, wire)
     # 12 was removed before anybody saw it.
     assert (chunks(result.chunks), result.lost) == ([(SeqRange(1, 14), 13, "superseded")], 1)
     (chunk,) = workspace.catalog.chunks.select(archive, with_deleted=True)

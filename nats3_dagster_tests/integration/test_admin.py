@@ -199,7 +199,7 @@ def test_message_from(link, wire):
 
 
 @pytest.mark.parametrize("subject", ["s", "s.>", "s.*.x"])
-def test_settle_waits_for_what_reached_the_stream(link, wire, subject):
+def test_it_waits_for_what_reached_the_stream(link, wire, subject):
     """Published without waiting for an answer: what is there right after is all there will be."""
     wire.create_stream("S", subject)
     to = subject.replace("*", "a").replace(">", "a")
@@ -214,7 +214,7 @@ def test_settle_waits_for_what_reached_the_stream(link, wire, subject):
         assert wire.state("S")["messages"] == 2000 * turn
 
 
-def test_settle_where_there_is_nothing_to_wait_for(link, wire):
+def test_there_is_nothing_to_wait_for(link, wire):
     wire.create_stream("S", "s")
     await_stored(link, "S")
     assert wire.state("S")["last_seq"] == 0

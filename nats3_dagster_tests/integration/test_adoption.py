@@ -13,7 +13,7 @@ from nats3_dagster.model import Archive
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history, publish, stored
-from nats3_dagster_tests.support.captures import plan, read, take
+from nats3_dagster_tests.support.captures import capture, plan, read
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.wire import Wire
 
@@ -34,7 +34,7 @@ def test_messages_that_only_the_bucket_has_come_before_an_absence(
     else:
         wire.api("STREAM.PURGE.EV", filter="ev.x")
     publish(wire, 301, 320)
-    result = take(workspace, archive, wire)
+    result = capture(workspace, archive, wire)
     mine = [n for n in range(1, 321) if subjects != ("ev.x",) or n % 2 == 0]
     assert stored(workspace, archive) == {n: b"%d" % n for n in mine}
     assert result.lost == 0
@@ -50,7 +50,7 @@ def test_of_an_object_of_another_filter_only_messages_are_taken(workspace: Works
     archive = archive_of(workspace, bucket)
     wire.api("STREAM.PURGE.EV", seq=501)
     publish(wire, 501, 520)
-    result = take(workspace, archive, wire)
+    result = capture(workspace, archive, wire)
     assert sorted(stored(workspace, archive)) == [*range(2, 501, 2), *range(501, 521)]
     assert result.lost == 250
     assert set(gaps(workspace, archive)) <= {"expired"}
@@ -61,13 +61,13 @@ def test_an_object_that_a_killed_capture_put_again_after_a_purge_is_adopted(
 ) -> None:
     """The new archive's capture made the object of the former one again, under the same key, and was killed."""
     publish(wire, 1, 300)
-    take(workspace, archive_of(workspace, bucket), wire)
+    capture(workspace, archive_of(workspace, bucket), wire)
     delete(workspace, "events", purge=True)
     archive = archive_of(workspace, bucket)
     read(workspace, plan(workspace, archive, wire))
     wire.api("STREAM.PURGE.EV", seq=201)
     publish(wire, 301, 320)
-    result = take(workspace, archive, wire)
+    result = capture(workspace, archive, wire)
     assert sorted(stored(workspace, archive)) == [*range(1, 321)]
     assert result.lost == 0
 
@@ -85,7 +85,7 @@ def test_an_object_of_an_abandoned_history_is_refused_and_named(
     for seq in range(1, 101):
         if seq != kept:
             wire.api("STREAM.MSG.DELETE.EV", seq=seq)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert stored(workspace, archive) == {kept: b"%d" % kept}
     (item,) = examine(workspace, archive)
     assert item.key == meta.key
@@ -110,7 +110,7 @@ def test_one_message_after_the_histories_part_is_enough_to_refuse_an_object(
     meta = other_history(workspace, archive, plan(workspace, archive, wire), 100, same=90)
     for seq in {*range(91, 101)} - {95}:
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert stored(workspace, archive) == {n: b"%d" % n for n in (*range(1, 91), 95, *range(101, 121))}
     (item,) = examine(workspace, archive)
     assert (item.key, item.missing) == (meta.key, 0)
@@ -133,7 +133,7 @@ def test_what_was_written_down_wrongly_is_adopted_later(
     wire.api("STREAM.PURGE.EV", seq=51)
     wire.api("STREAM.PURGE.EV", filter="ev.x", seq=101)
     publish(wire, 201, 210)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert 2 not in stored(workspace, archive)
     for key, data in objects.items():
         if key.endswith(".parquet"):
@@ -153,10 +153,10 @@ def three_chunks(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
     """Of sequences 1 to 100, to 200, and to 300."""
     publish(wire, 1, 100)
     archive = archive_of(workspace, bucket)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     for first in (101, 201):
         publish(wire, first, first + 99)
-        take(workspace, archive, wire)
+        capture(workspace, archive, wire)
     return archive
 
 
@@ -177,7 +177,7 @@ def test_what_a_deleted_archive_kept_is_adopted_when_it_is_asked_for(
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
     archive = archive_of(workspace, bucket, *subjects)
     publish(wire, 301, 320)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     mine = {n for n in range(1, 321) if not subjects or n % 2 == 0}
     assert stored(workspace, archive).keys() == mine - gone
     kept = gone - set(range(101, 201))
@@ -201,7 +201,7 @@ def test_adoption_lists_the_bucket_once_and_reads_an_object_once(
     wire.api("STREAM.PURGE.EV")
     archive = archive_of(workspace, bucket)
     publish(wire, 301, 310)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     calls: Counter[str] = Counter()
     for kind, name in ((Bucket, "list"), (ChunkReader, "verify")):
         real = getattr(kind, name)

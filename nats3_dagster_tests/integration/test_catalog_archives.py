@@ -77,8 +77,8 @@ def test_a_stream_made_again_is_expected_from_its_first_message(catalog, config,
     assert catalog.coverage.incarnations(archive) == (LOGS,)
     with pytest.raises(CatalogError, match="does not archive.*adopt it as well"):
         catalog.coverage.missing(archive, AGAIN, SeqRange(1, 10))
-    catalog.coverage.adopt(archive, again)
-    catalog.coverage.adopt(archive, again)
+    catalog.coverage.begin(archive, again)
+    catalog.coverage.begin(archive, again)
     assert catalog.coverage.incarnations(archive) == (LOGS, AGAIN)
     assert catalog.coverage.start(archive, AGAIN) == start
     assert catalog.coverage.missing(archive, AGAIN, SeqRange(1, 1499)) == ranges((start, 1499))
@@ -93,7 +93,7 @@ def test_the_last_state_seen_of_a_stream(catalog):
 
 def test_totals(catalog):
     logs, empty = catalog.archives.create(spec(), state()), catalog.archives.create(spec("empty"), state())
-    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.coverage.begin(logs, state(AGAIN))
     catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 30, 5), chunk(1, 4, incarnation=AGAIN)])
     first, second = catalog.archives.totals()
     assert (first.archive, first.incarnations, first.chunks, first.messages) == (empty, 1, 0, 0)

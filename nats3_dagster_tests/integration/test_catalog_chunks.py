@@ -112,7 +112,7 @@ def test_chunks_that_overlap_in_one_commit_are_refused(catalog, logs):
 
 def test_the_same_sequences_in_another_archive_or_incarnation_are_no_overlap(catalog, logs):
     other = catalog.archives.create(spec("other"), state())
-    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.coverage.begin(logs, state(AGAIN))
     catalog.chunks.commit(logs, [chunk(1, 10), chunk(1, 10, incarnation=AGAIN)])
     catalog.chunks.commit(other, [chunk(1, 10, archive="other")])
     assert len(catalog.chunks.select(logs)) == 2
@@ -327,7 +327,7 @@ def test_a_gap_of_many_ranges(catalog, logs):
 
 
 def test_hours_sum_the_live_chunks(catalog, logs):
-    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.coverage.begin(logs, state(AGAIN))
     catalog.chunks.commit(logs, [chunk(1, 10), chunk(11, 30, 15), chunk(31, 40, hour=NEXT_HOUR)])
     seen = catalog.hours.revision(logs)
     catalog.chunks.commit(logs, [chunk(3, 4, incarnation=AGAIN, hour=NEXT_HOUR)])
@@ -349,7 +349,7 @@ def test_hours_sum_the_live_chunks(catalog, logs):
 
 
 def test_chunks_are_listed_in_the_order_of_the_stream(catalog, logs):
-    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.coverage.begin(logs, state(AGAIN))
     catalog.chunks.commit(
         logs, [chunk(1, 5, incarnation=AGAIN), chunk(21, 30), chunk(1, 10, hour=NEXT_HOUR), chunk(11, 20)]
     )
@@ -369,7 +369,7 @@ def test_chunks_are_listed_in_the_order_of_the_stream(catalog, logs):
 
 @pytest.mark.parametrize("recapture", [False, True])
 def test_a_page_goes_on_after_its_last_chunk_was_retired(catalog, logs, recapture):
-    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.coverage.begin(logs, state(AGAIN))
     catalog.chunks.commit(logs, [chunk(n, n + 9) for n in (1, 11, 21, 31)] + [chunk(1, 5, incarnation=AGAIN)])
     page = catalog.chunks.select(logs, limit=2)
     catalog.chunks.retire(logs, [page[-1].id], recapture=recapture)
@@ -466,7 +466,7 @@ from nats3.coverage where chunks > 0 order by 1, 2"""
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_happens_the_sums_and_the_coverage_follow_the_rows(catalog, logs, postgres_url, seed):
     chance = random.Random(seed)
-    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.coverage.begin(logs, state(AGAIN))
     other = catalog.archives.create(spec("other"), state())
     refused = 0
     for _ in range(120):

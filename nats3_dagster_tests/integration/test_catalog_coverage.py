@@ -47,7 +47,7 @@ def test_each_sequence_is_covered_or_missing(
 
 def test_each_archive_and_incarnation_has_coverage_of_its_own(catalog: Catalog, logs: Archive) -> None:
     other = catalog.archives.create(spec("other"), state(first=11))
-    catalog.coverage.adopt(other, state(AGAIN, last=30))
+    catalog.coverage.begin(other, state(AGAIN, last=30))
     catalog.chunks.commit(other, [chunk(13, 14, archive="other"), chunk(1, 3, archive="other", incarnation=AGAIN)])
     within = SeqRange(1, 15)
     assert catalog.coverage.covered(other, LOGS, within) == ranges((13, 14))
@@ -82,12 +82,12 @@ def test_the_sums_of_an_incarnation(catalog: Catalog, logs: Archive) -> None:
 def test_where_another_incarnation_begins(
     catalog: Catalog, logs: Archive, incarnation: Incarnation, first: int, start: int
 ) -> None:
-    catalog.coverage.adopt(logs, state(incarnation, first=first, last=9))
+    catalog.coverage.begin(logs, state(incarnation, first=first, last=9))
     assert catalog.coverage.start(logs, incarnation) == start
     assert catalog.coverage.start(logs, LOGS) == 11
     assert catalog.coverage.incarnations(logs) == tuple(sorted((LOGS, incarnation), key=lambda one: one.created_ns))
     # Once it has begun, it is not begun again.
-    catalog.coverage.adopt(logs, state(incarnation, first=7, last=9), 8)
+    catalog.coverage.begin(logs, state(incarnation, first=7, last=9), 8)
     assert catalog.coverage.start(logs, incarnation) == start
 
 
@@ -95,7 +95,7 @@ def test_where_another_incarnation_begins(
 def test_a_later_incarnation_may_begin_above_1(
     catalog: Catalog, logs: Archive, config_first: int, start: int, begins: int
 ) -> None:
-    catalog.coverage.adopt(logs, state(AGAIN, first=8, last=9, first_seq=config_first), start)
+    catalog.coverage.begin(logs, state(AGAIN, first=8, last=9, first_seq=config_first), start)
     assert catalog.coverage.start(logs, AGAIN) == begins
 
 
@@ -130,20 +130,20 @@ def test_the_newest_witness_is_kept(catalog: Catalog, logs: Archive) -> None:
         (Witness(15, 151), Witness(15, 150)),
         (Witness(16, 160), Witness(16, 160)),
     ):
-        catalog.coverage.keep_witness(logs, LOGS, witness)
+        catalog.coverage.record_witness(logs, LOGS, witness)
         assert catalog.coverage.witness(logs, LOGS) == newest
-    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.coverage.begin(logs, state(AGAIN))
     assert catalog.coverage.witness(logs, AGAIN) is None
-    catalog.coverage.keep_witness(logs, AGAIN, Witness(1, 10))
+    catalog.coverage.record_witness(logs, AGAIN, Witness(1, 10))
     assert catalog.coverage.witness(logs, AGAIN) == Witness(1, 10)
 
 
 def test_several_archives_beside_their_streams(catalog: Catalog, logs: Archive) -> None:
     other = catalog.archives.create(spec("other"), state(first=1))
-    catalog.coverage.adopt(other, state(AGAIN, last=9))
+    catalog.coverage.begin(other, state(AGAIN, last=9))
     catalog.chunks.commit(other, [chunk(1, 4, archive="other", incarnation=AGAIN)])
-    catalog.coverage.keep_witness(logs, LOGS, Witness(20, 200))
-    catalog.coverage.keep_witness(other, LOGS, Witness(3, 30))
+    catalog.coverage.record_witness(logs, LOGS, Witness(20, 200))
+    catalog.coverage.record_witness(other, LOGS, Witness(3, 30))
     now = catalog.coverage.now([(logs, state(first=11, last=31)), (other, state(AGAIN, last=5))])
     assert (now[logs.id].missing, now[logs.id].witness) == (ranges((21, 21), (24, 25), (31, 31)), Witness(20, 200))
     # The witness of an earlier incarnation says nothing of this one.
@@ -167,6 +167,6 @@ def test_a_restored_stream_continues_an_archive_that_has_not_changed(catalog: Ca
 
 
 def test_an_unknown_end_is_of_its_incarnation(catalog: Catalog, logs: Archive) -> None:
-    catalog.coverage.adopt(logs, state(AGAIN))
+    catalog.coverage.begin(logs, state(AGAIN))
     catalog.coverage.record_unknown_end(logs, LOGS, 44)
     assert [one.unknown_after for one in catalog.coverage.all(logs)] == [44, None]

@@ -105,7 +105,7 @@ def test_an_hour_of_two_incarnations_that_loses_one_is_due(catalog: Catalog, log
     """The hour's revision is that of the newer one, and stays."""
     second = replace(LOGS, created_ns=LOGS.created_ns + 1)
     catalog.chunks.commit(logs, [chunk(1, 10)])
-    catalog.coverage.adopt(logs, state(second, last=100))
+    catalog.coverage.begin(logs, state(second, last=100))
     catalog.chunks.commit(logs, [chunk(1, 10, incarnation=second)])
     seal(catalog, logs)
     export(catalog, logs, pizza)

@@ -143,7 +143,7 @@ def test_a_chunk_and_the_removal_of_its_object(racers, turn):
     racers[0].chunks.commit(logs, [meta])
     racers[0].chunks.retire(logs, [racers[0].chunks.select(logs)[0].id], recapture=True)
     again, claimed = _race(
-        lambda: racers[1].chunks.commit(logs, [meta]), lambda: racers[2].removals.claim(meta.bucket, [meta.key])
+        lambda: racers[1].chunks.commit(logs, [meta]), lambda: racers[2].removals.reserve(meta.bucket, [meta.key])
     )
     # Either it is live and its object is kept, or its object may go and it is not committed.
     assert (again is None) == (claimed == ())

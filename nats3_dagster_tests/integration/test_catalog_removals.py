@@ -25,7 +25,7 @@ def test_objects_of_retired_chunks_and_of_deleted_archives_are_dead_until_remove
     assert _keys(catalog) == [first.key]
     catalog.archives.delete("logs")
     assert _keys(catalog) == [first.key, second.key, third.key]
-    assert catalog.removals.claim("archive", [first.key, second.key]) == (first.key, second.key)
+    assert catalog.removals.reserve("archive", [first.key, second.key]) == (first.key, second.key)
     assert len(_keys(catalog)) == 3  # claimed is not gone: a purge that was killed finds them again
     catalog.removals.finish("archive", [first.key, second.key])
     assert _keys(catalog) == [third.key]
@@ -44,14 +44,14 @@ def test_an_object_that_is_live_again_is_not_dead_and_cannot_be_claimed(catalog,
     again = catalog.archives.create(spec(), state())
     catalog.chunks.commit(again, [meta])
     assert _keys(catalog) == [lost.key]
-    assert catalog.removals.claim("archive", [meta.key, lost.key, "orphan"]) == (lost.key, "orphan")
+    assert catalog.removals.reserve("archive", [meta.key, lost.key, "orphan"]) == (lost.key, "orphan")
     # The same key in another bucket is another object.
-    assert catalog.removals.claim("other", [meta.key]) == (meta.key,)
+    assert catalog.removals.reserve("other", [meta.key]) == (meta.key,)
 
 
 def test_a_chunk_whose_object_is_being_removed_is_refused_until_that_has_ended(catalog, logs):
     meta = chunk(1, 10)
-    catalog.removals.claim(meta.bucket, [meta.key])
+    catalog.removals.reserve(meta.bucket, [meta.key])
     with pytest.raises(Conflict, match=f"{meta.key} of archive logs is being deleted.*Run it again"):
         catalog.chunks.commit(logs, [meta])
     catalog.removals.finish(meta.bucket, [meta.key])
@@ -62,7 +62,7 @@ def test_a_chunk_whose_object_is_being_removed_is_refused_until_that_has_ended(c
 def test_a_chunk_whose_object_was_removed_while_it_was_made_is_refused(catalog, logs):
     meta = chunk(1, 10)
     begun = catalog.now()
-    catalog.removals.claim(meta.bucket, [meta.key])
+    catalog.removals.reserve(meta.bucket, [meta.key])
     catalog.removals.finish(meta.bucket, [meta.key])
     with pytest.raises(Conflict, match="was removed from the store while this ran"):
         catalog.chunks.commit(logs, [meta], begun=begun)
@@ -70,7 +70,7 @@ def test_a_chunk_whose_object_was_removed_while_it_was_made_is_refused(catalog, 
     # And it can be removed once more.
     catalog.chunks.retire(logs, [catalog.chunks.select(logs)[0].id])
     assert _keys(catalog) == [meta.key]
-    assert catalog.removals.claim(meta.bucket, [meta.key]) == (meta.key,)
+    assert catalog.removals.reserve(meta.bucket, [meta.key]) == (meta.key,)
 
 
 # The sweep
@@ -99,10 +99,10 @@ def test_objects_of_retired_chunks_are_swept_after_their_time_of_grace(catalog, 
     unswept = catalog.removals.unswept(logs)
     assert (unswept.objects, unswept.bytes) == (2, 602)
     # One that the store refused comes last, until it is gone.
-    catalog.removals.claim("archive", [second.key])
+    catalog.removals.reserve("archive", [second.key])
     catalog.removals.refused("archive", [second.key])
     assert _swept(catalog) == [first.key, second.key]
-    catalog.removals.claim("archive", [first.key])
+    catalog.removals.reserve("archive", [first.key])
     catalog.removals.finish("archive", [first.key])
     assert _swept(catalog) == [second.key]
     assert (catalog.removals.unswept(logs).objects, catalog.removals.unswept(logs).bytes) == (1, 301)
@@ -114,7 +114,7 @@ def test_what_a_hold_covers_or_another_archive_has_is_not_swept(catalog, logs):
     _retire(catalog, logs, held, shared)
     catalog.holds.create(logs, "case", "a case", seqs=SeqRange(10, 10))
     assert _swept(catalog) == [shared.key]
-    assert catalog.removals.claim("archive", [held.key, shared.key]) == (shared.key,)
+    assert catalog.removals.reserve("archive", [held.key, shared.key]) == (shared.key,)
     catalog.removals.release("archive", [shared.key])
     catalog.archives.create(spec("other"), state())
     again = catalog.archives.get("other")
@@ -137,13 +137,13 @@ def test_manifests_are_swept_when_their_hour_was_sealed_again(catalog, logs):
     catalog.chunks.commit(logs, [of(H7, 1, 10), of(H8, 11, 20)])
     old, other = seal(catalog, logs, H7), seal(catalog, logs, H8)
     assert _swept(catalog) == []
-    assert catalog.removals.claim("archive", [old.key]) == ()
+    assert catalog.removals.reserve("archive", [old.key]) == ()
     new = seal(catalog, logs, H7, number=2, key="again")
     assert _swept(catalog) == [old.key]
     assert _swept(catalog, 3600) == []
     assert _swept(catalog, bucket="other") == []
     assert _keys(catalog) == [old.key]
-    assert catalog.removals.claim("archive", [old.key, new.key]) == (old.key,)
+    assert catalog.removals.reserve("archive", [old.key, new.key]) == (old.key,)
     catalog.removals.finish("archive", [old.key])
     assert _swept(catalog) == _keys(catalog) == []
     catalog.archives.delete("logs")
@@ -180,7 +180,7 @@ def test_objects_that_are_known(catalog, logs):
     assert catalog.removals.known("other", keys) == set()
     _retire(catalog, logs, retired, gone)
     assert catalog.removals.known("archive", keys) == {live.key, retired.key, gone.key}
-    catalog.removals.claim("archive", [gone.key, "other"])
+    catalog.removals.reserve("archive", [gone.key, "other"])
     assert catalog.removals.known("archive", keys) == {*keys}
     catalog.removals.finish("archive", [gone.key, "other"])
     assert catalog.removals.known("archive", keys) == {live.key, retired.key}

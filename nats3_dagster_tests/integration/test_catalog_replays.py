@@ -151,21 +151,21 @@ def test_progress_is_of_the_chunks_that_are_not_done(catalog, logs, chunks):
 
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     catalog.replays.start_attempt(ID)
-    catalog.replays.keep_progress(ID, 1, 12, 3)
+    catalog.replays.record_progress(ID, 1, 12, 3)
     assert progress() == (0, 0, 12, 3, 15)
     # One chunk is done, and the counts that are left are of the others.
     catalog.replay_chunks.record(ID, 1, [_result(chunks[0], 8, 2)])
     assert progress() == (8, 2, 4, 1, 15)
     catalog.replays.finish(ID, 1, "canceled")
     # A driver that comes too late with what it counted changes nothing.
-    catalog.replays.keep_progress(ID, 1, 99, 0)
+    catalog.replays.record_progress(ID, 1, 99, 0)
     assert progress() == (8, 2, 4, 1, 15)
     catalog.replays.start_attempt(ID)
     assert progress() == (8, 2, 0, 0, 10)
-    catalog.replays.keep_progress(ID, 1, 99, 0)
+    catalog.replays.record_progress(ID, 1, 99, 0)
     assert progress() == (8, 2, 0, 0, 10)
     # The last report was lost: the exact counts hold.
-    catalog.replays.keep_progress(ID, 2, 5, 4)
+    catalog.replays.record_progress(ID, 2, 5, 4)
     catalog.replay_chunks.record(ID, 2, [_result(chunks[1], 10), _result(chunks[2], 6, 4)])
     catalog.replays.finish(ID, 2, "succeeded")
     assert progress() == (24, 6, 0, 0, 30)

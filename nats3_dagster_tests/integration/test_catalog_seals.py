@@ -90,7 +90,7 @@ def test_all_hours_around_a_hole_wait_with_it(catalog: Catalog, logs: Archive) -
 
 def test_a_hole_of_an_earlier_incarnation_counts(catalog: Catalog, logs: Archive) -> None:
     catalog.chunks.commit(logs, [of(H7, 1, 10)])
-    catalog.coverage.adopt(logs, state(AGAIN, first=1, last=9))
+    catalog.coverage.begin(logs, state(AGAIN, first=1, last=9))
     catalog.chunks.commit(logs, [of(H9, 2, 9, incarnation=AGAIN)])
     assert unsealed(catalog, logs) == ["10"]
     catalog.chunks.commit(logs, [of(H9, 1, 1, incarnation=AGAIN)])
@@ -164,7 +164,7 @@ def test_an_hour_is_sealed_once(catalog: Catalog, logs: Archive) -> None:
 
 def test_a_seal_whose_manifest_is_being_removed_is_refused(catalog: Catalog, logs: Archive) -> None:
     catalog.chunks.commit(logs, [of(H7, 1, 10), of(H8, 11, 20), of(H9, 21, 30)])
-    catalog.removals.claim("archive", ["manifest"])
+    catalog.removals.reserve("archive", ["manifest"])
     with pytest.raises(Conflict, match="The object manifest is being removed"):
         seal(catalog, logs, H7, key="manifest")
     # Another key, and the same in another bucket, are other objects.
@@ -185,8 +185,8 @@ def test_seals_are_listed_by_hours(catalog: Catalog, logs: Archive) -> None:
     assert [one.hour for one in catalog.seals.select(logs, hours=[H9, H7])] == [H7, H9]
     assert catalog.seals.select(logs, hours=[H10]) == ()
     keys = [f"{H7}-1.json", f"{H8}-1.json", "other"]
-    assert catalog.seals.known_keys("archive", keys) == {*keys[:2]}
-    assert catalog.seals.known_keys("elsewhere", keys) == set()
+    assert catalog.seals.sealed_keys("archive", keys) == {*keys[:2]}
+    assert catalog.seals.sealed_keys("elsewhere", keys) == set()
 
 
 # What an hour accounts for
@@ -235,7 +235,7 @@ def test_losses_belong_to_each_hour_that_they_may_be_of(catalog: Catalog, logs: 
 
 def test_each_incarnation_is_a_part_of_its_own(catalog: Catalog, logs: Archive) -> None:
     catalog.chunks.commit(logs, [of(H7, 1, 10)])
-    catalog.coverage.adopt(logs, state(AGAIN, first=1, last=9))
+    catalog.coverage.begin(logs, state(AGAIN, first=1, last=9))
     catalog.chunks.commit(logs, [of(H7, 1, 9, incarnation=AGAIN), of(H8, 10, 12, incarnation=AGAIN)])
     assert parts(catalog, logs, H7) == [((1, 10), [], []), ((1, 9), [], [])]
     assert parts(catalog, logs, H8) == [((10, 12), [], [])]

@@ -112,7 +112,7 @@ def test_no_call_reads_more_than_it_answers(full, postgres_url):
         "retire for repair": (lambda: full.chunks.retire(logs, [last_of_hour.id], recapture=True), 800),
         "missing with a hole": (lambda: full.coverage.missing(logs, LOGS, SeqRange(1, LAST + 500)), 20),
         "dead objects": (lambda: list(full.removals.dead_objects("logs")), 40),
-        "claim": (lambda: full.removals.claim("archive", ["orphan", middle.meta.key]), 40),
+        "claim": (lambda: full.removals.reserve("archive", ["orphan", middle.meta.key]), 40),
         "replay of an hour": (lambda: full.replays.begin("0" * 16, logs, ReplaySpec("logs"), (), an_hour), 4000),
         "pending chunks": (lambda: full.replay_chunks.pending("0" * 16), 2000),
     }

@@ -65,7 +65,7 @@ def test_what_there_was_is_captured_by_the_filter_before(
     publish(wire, 31, 40)
     commit(workspace, before, captures.read(workspace, before))
     # What plans with the archive as it was before the change captures by what it is now.
-    captures.take(workspace, events, wire)
+    captures.capture(workspace, events, wire)
     assert chunks(workspace, events) == [((1, 20), 10), ((21, 30), 5), ((31, 40), 5)]
     wanted = [*range(1, 30, 2), *range(32, 41, 2)]
     assert source_checks.payloads(workspace, events) == wanted
@@ -88,7 +88,7 @@ def test_every_subject_and_back_and_what_nothing_is_absent_for(
     change(workspace, "events", {"subjects": ("ev.b",)})
     change(workspace, "events", {"subjects": ("ev.a",)})
     publish(wire, 31, 33)
-    result = captures.take(workspace, events, wire)
+    result = captures.capture(workspace, events, wire)
     assert [(c.covers, c.messages, c.absent_reason) for c in result.chunks] == [
         ((1, 20), 10, "unselected"),
         ((21, 30), 9, "deleted"),
@@ -102,7 +102,7 @@ def test_a_gap_that_both_filters_left_is_compared_by_each(workspace: Workspace, 
     wire.publish([("ev.b", b"", b"%d" % n) for n in range(21, 31)])
     change(workspace, "events", {"subjects": ("ev.b",)})
     wire.publish([("ev.a", b"", b"%d" % n) for n in range(31, 41)])
-    captures.take(workspace, events, wire)
+    captures.capture(workspace, events, wire)
     now = workspace.catalog.archives.get("events")
     assert chunks(workspace, events) == []
     assert source_checks.differences(workspace, now) == []

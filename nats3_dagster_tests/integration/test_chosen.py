@@ -25,7 +25,7 @@ def logs(workspace: Workspace) -> Archive:
     archive = workspace.catalog.archives.create(spec(), state(last=400))
     made = [of(n, n // 6, LOGS) for n in range(18)]
     workspace.catalog.chunks.commit(archive, made)
-    workspace.catalog.coverage.adopt(archive, state(AGAIN, last=40))
+    workspace.catalog.coverage.begin(archive, state(AGAIN, last=40))
     workspace.catalog.chunks.commit(archive, [of(n, 3, AGAIN) for n in range(2)])
     return archive
 

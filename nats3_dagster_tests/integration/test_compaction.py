@@ -167,7 +167,7 @@ def what_is_held(workspace: Workspace, archive: Archive) -> Any:
 
 def test_two_lives_of_a_stream_stay_apart(workspace: Workspace, logs: Archive) -> None:
     put(workspace, logs, ([1], {}), ([2], {}))
-    workspace.catalog.coverage.adopt(logs, StreamState(AGAIN, 1, 2, 0, 0, 2, 0, {}))
+    workspace.catalog.coverage.begin(logs, StreamState(AGAIN, 1, 2, 0, 0, 2, 0, {}))
     put(workspace, logs, ([1], {"life": AGAIN}), ([2], {"life": AGAIN}))
     seal(workspace, logs)
     before = what_is_held(workspace, logs)

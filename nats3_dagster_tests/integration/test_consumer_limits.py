@@ -46,7 +46,7 @@ def test_it_is_archived_and_replayed_into(workspace: Workspace, wire: Wire, buck
     for seq in (3, 4, 699):
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
     archive = create(workspace, ArchiveSpec("a", "EV", bucket))
-    captures.take(workspace, archive, wire)
+    captures.capture(workspace, archive, wire)
     assert captures.archived(workspace, archive) == ([SeqRange(1, 700)], 697, [])
     assert not any(one.wrong or one.different for one in compare(workspace, archive))
     replay, _ = begin(workspace, ReplaySpec("a", "back.>", Selection(subjects=("ev.>",))))

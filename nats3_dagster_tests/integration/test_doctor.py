@@ -24,7 +24,7 @@ from nats3_dagster.objects import StoreOptions, create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.support.captures import take
+from nats3_dagster_tests.support.captures import capture
 from nats3_dagster_tests.support.commands import Command, Ran
 from nats3_dagster_tests.support.wire import Wire
 
@@ -162,7 +162,7 @@ def test_a_stream_made_again_or_gone(nats3: Command, nats: NatsServer) -> None:
 def capture_all(name: str, url: str) -> None:
     """Without Spark: a JVM that starts here would keep this test's store for the tests that come after it."""
     with Workspace(Settings.load()) as workspace, Wire(url) as wire:
-        take(workspace, workspace.catalog.archives.get(name), wire)
+        capture(workspace, workspace.catalog.archives.get(name), wire)
 
 
 def test_a_removed_stream_may_have_had_more_than_was_seen(nats3: Command, nats: NatsServer) -> None:

@@ -29,7 +29,7 @@ from nats3_dagster.query.matching import Conditions, matching, parse_header
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables import tables
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.captures import take
+from nats3_dagster_tests.support.captures import capture
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.exports import perform
 from nats3_dagster_tests.support.repairs import damage, make_events, planned, repaired
@@ -159,7 +159,7 @@ def test_nothing_brings_it_back(workspace: Workspace, wire: Wire, bucket: str, s
     def have() -> set[int]:
         return {row["seq"] for row in rows(workspace, archive).to_pylist()}
 
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert have() == left
     compared = list(source_check.compare(workspace, archive, None))
     assert (sum(one.messages for one in compared), [one.wrong for one in compared if one.wrong]) == (100, [])

@@ -27,7 +27,7 @@ from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.objects import Bucket, create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.captures import take
+from nats3_dagster_tests.support.captures import capture
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.repairs import make_events, planned
 from nats3_dagster_tests.support.small_chunks import check_whole, compact, live, messages, rows, seal, small
@@ -134,11 +134,11 @@ def test_an_older_catalog_and_a_rebuilt_one_know_it(
             assert "nats3 store sweep" in said
             assert not re.search("chunk repair|chunk adopt|[Rr]estore|bring it back", said), said
         assert "learned" in [one.what for one in workspace.catalog.history.newest([archive], 20)]
-        take(workspace, archive, wire)
+        capture(workspace, archive, wire)
         for repaired in repair_all(workspace, archive, planned(workspace, archive), accept_loss=False):
             assert isinstance(repaired.conflict, Conflict)
         assert erasure.carry_out(workspace, archive).problem is None
-        take(workspace, archive, wire)
+        capture(workspace, archive, wire)
         assert have(workspace, archive) == LEFT
         assert everywhere(settings, bucket) == LEFT
         assert reasons(workspace, archive) == dict.fromkeys(GONE, "erased")
@@ -158,7 +158,7 @@ def test_a_whole_chunk_of_an_open_hour_stays_away(settings: Settings, wire: Wire
             sql.connection.execute("truncate nats3.archive cascade")
         assert [one.error for one in rebuild(workspace, bucket)] == [None]
         archive = workspace.catalog.archives.get("events")
-        take(workspace, archive, wire)
+        capture(workspace, archive, wire)
         assert (have(workspace, archive), files(settings, bucket)) == (set(), {})
         assert reasons(workspace, archive) == dict.fromkeys(range(1, 101), "erased")
 
@@ -389,7 +389,7 @@ def test_an_archive_that_is_made_again_does_not_take_it(settings: Settings, wire
         again = workspace.catalog.archives.create(spec, observed(workspace))
         folder.claim(workspace, again)
         folder.require(workspace, again)
-        take(workspace, again, wire)
+        capture(workspace, again, wire)
         assert have(workspace, again) == LEFT
         assert reasons(workspace, again) == dict.fromkeys(GONE, "erased")
 

@@ -22,7 +22,7 @@ from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.pipeline import capture_run
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.captures import take
+from nats3_dagster_tests.support.captures import capture
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.servers.s3_proxy import Handler, S3Proxy, refuse
@@ -63,13 +63,13 @@ def test_another_catalog_is_refused_and_removes_nothing(
 ) -> None:
     publish(wire, 10)
     archive = create(workspace, spec(bucket))
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     mine = objects(workspace, bucket)
     with pytest.raises(Conflict, match="belongs to an archive of another catalog"):
         create(other, spec(bucket))
     assert other.catalog.archives.all() == ()
     taken = create(other, spec(bucket), take_over=True)
-    take(other, taken, wire)  # the same bytes under the same keys
+    capture(other, taken, wire)  # the same bytes under the same keys
     assert objects(other, bucket) == mine
     # The first one notices, captures nothing more into it, and removes nothing of it.
     with pytest.raises(StoreError, match="another owner"):
@@ -87,7 +87,7 @@ def test_a_copy_of_a_catalog_is_not_told_from_the_original(
     """It has the ids of the original: both own the folder, and both write."""
     publish(wire, 10)
     archive = create(workspace, spec(bucket))
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     workspace.close()  # a database in use is no template
     name = conninfo_to_dict(postgres_url)["dbname"]
     with psycopg.connect(postgres_session.url(), autocommit=True) as connection:
@@ -100,7 +100,7 @@ def test_a_copy_of_a_catalog_is_not_told_from_the_original(
             assert same.job_id == archive.job_id
             assert folder.inspect(copied, same)
             wire.publish([("ev.x", b"", b"later")])
-            take(copied, same, wire)
+            capture(copied, same, wire)
             assert len(objects(copied, bucket)) == 2
     finally:
         with psycopg.connect(postgres_session.url(), autocommit=True) as connection:
@@ -193,7 +193,7 @@ def test_a_store_without_the_owner_takes_nothing(
 def test_an_archive_that_is_made_again_owns_its_folder(workspace: Workspace, wire: Wire, bucket: str) -> None:
     publish(wire, 10)
     first = create(workspace, spec(bucket))
-    take(workspace, first, wire)
+    capture(workspace, first, wire)
     remove.delete(workspace, "events")
     second = create(workspace, spec(bucket))
     assert json.loads(bytes(workspace.bucket(bucket).get(OWNER)))["id"] == str(second.job_id) != str(first.job_id)
@@ -242,7 +242,7 @@ def test_an_archive_is_not_there_where_its_owner_object_cannot_be_written(
             archive = create(refused, spec(bucket))
             # What passes is not even seen, in a capture and a seal.
             proxy.break_at(refuse(409, "ConditionalRequestConflict"), ("PUT",), times=2)
-            take(refused, archive, wire)
+            capture(refused, archive, wire)
             assert len(objects(workspace, bucket)) == 1
 
 
@@ -327,11 +327,11 @@ def test_objects_of_an_archive_purged_and_made_again_are_swept(
     workspace: Workspace, wire: Wire, bucket: str, postgres_url: str
 ) -> None:
     publish(wire, 10)
-    take(workspace, create(workspace, spec(bucket)), wire)
+    capture(workspace, create(workspace, spec(bucket)), wire)
     keys = objects(workspace, bucket)
     remove.delete(workspace, "events", purge=True)
     again = create(workspace, spec(bucket))
-    take(workspace, again, wire)
+    capture(workspace, again, wire)
     assert objects(workspace, bucket) == keys
     retire_all(workspace, again)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -349,10 +349,10 @@ def test_what_an_archive_kept_at_its_end_is_not_swept(
 ) -> None:
     """Deleted without its objects, and made again: the later one has the same keys, and retires them."""
     publish(wire, 10)
-    take(workspace, create(workspace, spec(bucket)), wire)
+    capture(workspace, create(workspace, spec(bucket)), wire)
     jobs.delete(workspace, workspace.catalog.archives.get("events").job_id)
     again = create(workspace, spec(bucket))
-    take(workspace, again, wire)
+    capture(workspace, again, wire)
     retire_all(workspace, again)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("alter table nats3.chunk disable trigger user")

@@ -93,7 +93,7 @@ def test_what_changes_the_version_and_what_does_not(workspace, logs):
             lambda: recut((1, 20, 19), (25, 25, 1), (27, 27, 1)),
             True,
         ),
-        "another stream": (lambda: catalog.coverage.adopt(logs, state(again)), False),
+        "another stream": (lambda: catalog.coverage.begin(logs, state(again)), False),
         "its messages": (lambda: catalog.chunks.commit(logs, held((1, 2), incarnation=again)), True),
         "chunks taken out": (
             lambda: catalog.chunks.retire(logs, [c.id for c in catalog.chunks.of_hour(logs, HOUR)]),

@@ -26,8 +26,8 @@ from nats3_dagster.jetstream.publish.publisher import Publisher
 from nats3_dagster.jetstream.read import consumer
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import create_stream, stream_state, streams_listening
-from nats3_dagster.jetstream.take.claim import ClaimLimits
 from nats3_dagster.jetstream.take.durable import make_durable
+from nats3_dagster.jetstream.take.pull import PullLimits
 from nats3_dagster.model import (
     ArchiveSpec,
     Chunk,
@@ -389,7 +389,7 @@ def test_a_durable_on_a_replica_whose_disk_lost_messages_proves_no_absence(damag
         drawn = (make_durable(link, state.name, f"d{n}", **settings) for n in range(100))
         durable = next(durable for durable in drawn if durable.server == bad.folder.name)
     spec = ArchiveSpec("ev", state.name, "archive", mode="consumer", durable=durable.name)
-    limits = ClaimLimits(100_000, 64 << 20, state.last_seq, 1)
+    limits = PullLimits(100_000, 64 << 20, state.last_seq, 1)
     job = TakeJob(spec, state, durable, Deliveries(0, 0), (), (), limits, 100_000, options(servers), file_store)
     outcomes = list(TakeCapture(job).outcomes())
     chunks = [outcome for outcome in outcomes if isinstance(outcome, ChunkMeta)]

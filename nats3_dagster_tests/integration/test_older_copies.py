@@ -21,7 +21,7 @@ from nats3_dagster.replay.begin import begin
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history, publish, stored
-from nats3_dagster_tests.support.captures import plan, read, take
+from nats3_dagster_tests.support.captures import capture, plan, read
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.wire import Wire
 
@@ -30,7 +30,7 @@ def captured(settings: Settings, wire: Wire, bucket: str) -> None:
     """An archive of 100 messages in one chunk, in a catalog that no connection is left to."""
     publish(wire, 1, 100)
     with Workspace(settings) as workspace:
-        take(workspace, archive_of(workspace, bucket), wire)
+        capture(workspace, archive_of(workspace, bucket), wire)
 
 
 @pytest.fixture
@@ -57,12 +57,12 @@ def test_of_an_older_catalog_the_stream_is_read_again_and_no_object_twice(
     publish(wire, 101, 150)
     with Workspace(settings) as workspace:
         archive = workspace.catalog.archives.get("events")
-        assert take(workspace, archive, wire).messages == 50
+        assert capture(workspace, archive, wire).messages == 50
         (first, second) = workspace.catalog.chunks.select(archive)
         workspace.catalog.chunks.retire(archive, [first.id])
     workspace, before = restored(), dict(calls)
     archive = workspace.catalog.archives.get("events")
-    assert take(workspace, archive, wire).messages == 50
+    assert capture(workspace, archive, wire).messages == 50
     # The same sequences make the same bytes under the same key, which is there.
     assert calls["put"] == before["put"]
     assert calls["list"] == before.get("list", 0)
@@ -82,7 +82,7 @@ def test_of_an_older_catalog_what_the_stream_has_no_longer_costs_a_listing_and_a
         archive = workspace.catalog.archives.get("events")
         for first in (101, 151):
             publish(wire, first, first + 49)
-            take(workspace, archive, wire)
+            capture(workspace, archive, wire)
     if removed == "all":
         wire.api("STREAM.PURGE.EV")
     else:
@@ -92,7 +92,7 @@ def test_of_an_older_catalog_what_the_stream_has_no_longer_costs_a_listing_and_a
     workspace = restored()
     archive = workspace.catalog.archives.get("events")
     calls.clear()
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     # Listed are the hours from that of the chunk before to the next one: clocks differ.
     assert (calls["list"] in (2, 3), calls["verify"]) == (True, 2), calls
     assert stored(workspace, archive) == {n: b"%d" % n for n in range(1, 211)}
@@ -108,7 +108,7 @@ def test_where_the_stream_has_no_message_of_an_object_it_is_believed(
     other_history(workspace, archive, plan(workspace, archive, wire), 100)
     wire.api("STREAM.PURGE.EV")
     publish(wire, 101, 110)
-    assert take(workspace, archive, wire).lost == 0
+    assert capture(workspace, archive, wire).lost == 0
     former = {n: b"former%d" % n for n in range(1, 101)}
     assert stored(workspace, archive) == former | {n: b"%d" % n for n in range(101, 111)}
 
@@ -118,7 +118,7 @@ def test_of_an_older_bucket_what_is_gone_is_named_and_counts_once_it_is_put_back
 ) -> None:
     publish(wire, 1, 100)
     archive = archive_of(workspace, bucket)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     wire.create_stream("BACK", "back.>")
     (chunk,) = workspace.catalog.chunks.select(archive)
     store, key = workspace.bucket(bucket), chunk.meta.key
@@ -142,7 +142,7 @@ def test_a_manifest_of_which_nothing_can_be_taken_leads_nowhere_else(
     """In an hour without chunks: one that is no manifest, and one whose objects are gone."""
     publish(wire, 1, 10)
     archive = archive_of(workspace, bucket)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     store, hour = workspace.bucket(bucket), "2026-01-01-10:00"
     gone = ManifestChunk("gone.parquet", "0" * 64, 10, 1, 5, 5, 5, 0, 0, None)
     part = ManifestPart(1, 1, 5, (gone,))
@@ -176,5 +176,5 @@ def test_a_capture_that_is_under_way_during_a_take_over_commits_and_the_next_one
             assert [result.messages for result in commit.commit(workspace, planned, outcomes)] == [50]
             with pytest.raises(StoreError, match="another owner"):
                 folder.require(workspace, archive)
-            take(second, other, wire)
+            capture(second, other, wire)
             assert stored(second, other) == stored(workspace, archive)

@@ -211,7 +211,7 @@ def test_under_a_filter_only_the_object_can_say(case: Case) -> None:
 def test_of_several_lives_the_newest_is_asked(case: Case) -> None:
     workspace, archive, _ = case
     add_chunk(workspace, archive, [message(1), message(2), message(3)])
-    workspace.catalog.coverage.adopt(archive, state(AGAIN))
+    workspace.catalog.coverage.begin(archive, state(AGAIN))
     newer = [message(1, data=b"newer"), message(2, data=b"newer")]
     add_chunk(workspace, archive, newer, incarnation=AGAIN)
     assert by_sequence(workspace, archive, 2) == as_read(newer[1], AGAIN)
@@ -353,7 +353,7 @@ def test_the_first_message_at_a_time_of_several_lives(case: Case) -> None:
     workspace, archive, _ = case
     assert first_at(workspace, archive, 0) is None
     add_chunk(workspace, archive, [message(1), message(9)], covers=(1, 9))
-    workspace.catalog.coverage.adopt(archive, state(AGAIN))
+    workspace.catalog.coverage.begin(archive, state(AGAIN))
     newer = [message(1, time_ns=T0 + 5 * SECOND), message(2, time_ns=T0 + 50 * SECOND)]
     add_chunk(workspace, archive, newer, incarnation=AGAIN)
     assert first_at(workspace, archive, T0 + 5 * SECOND) == as_read(message(9))

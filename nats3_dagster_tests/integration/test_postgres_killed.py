@@ -135,7 +135,7 @@ def test_while_a_capture_commits(
     outcomes = captures.read(workspace, planned)
     interrupted(statement, lambda: captures.commit.commit(workspace, planned, outcomes))
     assert len(repairs.live(workspace, events)) == 1
-    result = captures.take(workspace, events, wire)
+    result = captures.capture(workspace, events, wire)
     assert (sum(c.messages for c in result.chunks), sum(g.size for g in result.gaps)) == (50, 50)
 
 
@@ -155,7 +155,7 @@ def test_while_a_chunk_is_repaired(
     assert set(repairs.stored(s3_client, bucket)) == {after.meta.key}
 
 
-@pytest.mark.parametrize("statement", ["delete_archive", "claim_removals", "finish_removals"])
+@pytest.mark.parametrize("statement", ["delete_archive", "reserve_removals", "finish_removals"])
 def test_while_an_archive_is_purged(
     workspace: Workspace, events: Archive, s3_client: Any, bucket: str, interrupted: Any, statement: str
 ) -> None:

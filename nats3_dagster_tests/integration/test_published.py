@@ -27,7 +27,7 @@ def job_of(nats, link, *streams):
 def sequences(published):
     """Of all that may be published, those that are."""
     every = np.arange(1, 10 * COUNT + 1)
-    return every[published.known(TOKEN, every)]
+    return every[published.has(TOKEN, every)]
 
 
 def burst(link, subject, first, count=COUNT):

@@ -332,7 +332,7 @@ def test_server_frozen(own_nats, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_server_frozen_for_too_long(own_nats, mode, monkeypatch):
     """Then it is no Interrupted, after which the caller would ask the target and go on."""
-    monkeypatch.setattr(publisher_module, "SETTLE_S", 1)
+    monkeypatch.setattr(publisher_module, "UNTIL_QUIET_S", 1)
     with Wire(own_nats.url) as wire:
         make(own_nats, wire)
     options = replace(own_nats.options, connect_timeout_s=0.5)

@@ -187,7 +187,7 @@ def test_what_is_left_out_never_changes_an_answer(
 
 def _compare(workspace: Workspace, noise: random.Random, statements: int) -> None:
     archive = create(workspace, "cold")
-    workspace.catalog.coverage.adopt(archive, state(LATER))
+    workspace.catalog.coverage.begin(archive, state(LATER))
     rows = rows_of(workspace, archive, noise)
     everything = pa.Table.from_pylist([{**row, "time": row["time_ns"] // 1000} for row in rows], COLUMNS)
     with duckdb.connect() as plain:

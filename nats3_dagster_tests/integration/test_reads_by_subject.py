@@ -55,7 +55,7 @@ def test_answers_are_those_of_a_search_through_all_messages(
 ) -> None:
     workspace, archive, _ = case
     noise = Random(seed)
-    workspace.catalog.coverage.adopt(archive, state(NEXT_LIFE))
+    workspace.catalog.coverage.begin(archive, state(NEXT_LIFE))
     lives: list[list[dict[str, Any]]] = []
     for life in (LOGS, NEXT_LIFE):
         live, seq, clock = list[dict[str, Any]](), 1, T0
@@ -105,7 +105,7 @@ def test_answers_are_those_of_a_search_through_all_messages(
 def test_the_newest_incarnation_is_asked_unless_another_is_given(case: Case) -> None:
     workspace, archive, _ = case
     add_chunk(workspace, archive, [row(1, "a"), row(2, "b")])
-    workspace.catalog.coverage.adopt(archive, state(NEXT_LIFE))
+    workspace.catalog.coverage.begin(archive, state(NEXT_LIFE))
     add_chunk(workspace, archive, [row(1, "b")], incarnation=NEXT_LIFE)
     assert next_of(workspace, archive, "a", 0) is None
     assert next_of(workspace, archive, "a", 0, LOGS) == as_read(row(1, "a"))

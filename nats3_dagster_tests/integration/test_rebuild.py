@@ -30,7 +30,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import archive_of, gaps, other_history, publish, stored
 from nats3_dagster_tests.support.bombs import with_column
-from nats3_dagster_tests.support.captures import plan, read, take
+from nats3_dagster_tests.support.captures import capture, plan, read
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.recovery import HOURS, LIFE, new_archive, put, tables, without
 from nats3_dagster_tests.support.replays import archived, replayed
@@ -112,7 +112,7 @@ def filled(workspace: Workspace, bucket: str) -> Archive:
     many = put(workspace, archive, HOURS[2], (61, 10_100), subjects=20_000)
     assert many.bloom
     commit(archive, [many], [Gap(LIFE, (SeqRange(10_101, 10_110),), "deleted")])
-    workspace.catalog.coverage.keep_witness(archive, LIFE, Witness(10_100, many.last_ns))
+    workspace.catalog.coverage.record_witness(archive, LIFE, Witness(10_100, many.last_ns))
     workspace.catalog.holds.create(archive, "case", "a law", hours=(None, HOURS[1]), seqs=SeqRange(1, 7))
     presets = [ReplayPreset.of({"name": "to_test", "write_subject": "test.>", "rate": 5, "live": True})]
     return change(workspace, archive.name, {"replays": tuple(presets)}).after
@@ -342,7 +342,7 @@ def test_a_capture_goes_on_where_the_archive_ended_and_one_that_was_under_way_co
     publish(wire, 1, 100)
     archive = archive_of(workspace, bucket)
     former = other_history(workspace, archive, plan(workspace, archive, wire), 60)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     publish(wire, 101, 150)
     under_way = plan(workspace, archive, wire)
     outcomes = read(workspace, under_way)
@@ -354,7 +354,7 @@ def test_a_capture_goes_on_where_the_archive_ended_and_one_that_was_under_way_co
     assert [result.messages for result in commit.commit(workspace, under_way, outcomes)] == [50]
     publish(wire, 151, 160)
     again = other.catalog.archives.get("events")
-    assert take(other, again, wire).messages == 10
+    assert capture(other, again, wire).messages == 10
     assert stored(other, again) == {n: b"%d" % n for n in range(1, 161)}
     assert gaps(other, again) == {}
     with pytest.raises(StoreError, match="another owner"):
@@ -363,7 +363,7 @@ def test_a_capture_goes_on_where_the_archive_ended_and_one_that_was_under_way_co
 
 def test_a_stream_that_was_made_again_is_named(workspace: Workspace, other: Workspace, wire: Wire, bucket: str) -> None:
     publish(wire, 1, 10)
-    take(workspace, archive_of(workspace, bucket), wire)
+    capture(workspace, archive_of(workspace, bucket), wire)
     wire.api("STREAM.DELETE.EV")
     publish(wire, 1, 5)
     one = only(rebuild(other, bucket))

@@ -16,7 +16,7 @@ from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import archive_of
-from nats3_dagster_tests.support.captures import take
+from nats3_dagster_tests.support.captures import capture
 from nats3_dagster_tests.support.repairs import MESSAGES, damage, live, make_events, planned, repaired, stored
 from nats3_dagster_tests.support.taking import content, durable, left, make, numbers, run
 from nats3_dagster_tests.support.wire import Wire
@@ -94,7 +94,7 @@ def test_under_a_filter_every_absent_sequence_counts_as_lost(
     wire.create_stream("EV", "ev.>")
     wire.publish([(f"ev.{n % 2}", b"", b"x") for n in range(10)])
     archive = archive_of(workspace, bucket, "ev.1")
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     (before,) = live(workspace, archive)
     damage(s3_client, before)
     wire.api("STREAM.MSG.DELETE.EV", seq=4)

@@ -268,7 +268,7 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
         control.pause(ws, replay_id, "enough")
     with pytest.raises(Conflict, match="is paused"):
         ws.catalog.replays.start_attempt(replay_id)
-    assert launch.claim(ws, status.status(ws, replay_id).replay) == 2  # a pause is 1: what was started may not begin
+    assert launch.reserve(ws, status.status(ws, replay_id).replay) == 2  # a pause is 1: what was started may not begin
 
     number = ws.catalog.replays.start_attempt(replay_id)
     assert status.status(ws, replay_id).state == "interrupted"

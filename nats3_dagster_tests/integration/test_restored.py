@@ -26,7 +26,7 @@ from nats3_dagster.hours import HOUR_NS, SECOND_NS, format_time, parse_time
 from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.adoption import gaps, stored
-from nats3_dagster_tests.support.captures import plan, plan_hours, read, take
+from nats3_dagster_tests.support.captures import capture, plan, plan_hours, read
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.wire import Wire
@@ -68,7 +68,7 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
     archive = create(workspace, ArchiveSpec("events", "EV", bucket))
     for _ in range(2):
         publish(wire, 30)
-        take(workspace, archive, wire)
+        capture(workspace, archive, wire)
     return archive
 
 
@@ -87,7 +87,7 @@ def test_a_stream_that_has_all_of_the_archive_goes_on(
     assert (now.source, now.waiting and now.waiting.behind) == ("ok", beyond + 10)
     assert [f for f in check(workspace) if f.status == "fail"] == []
     created = workspace.catalog.coverage.all(archive)[0].incarnation.created_ns
-    assert take(workspace, archive, wire).messages == beyond + 10
+    assert capture(workspace, archive, wire).messages == beyond + 10
     assert incarnations(workspace, archive) == [(1, 70 + beyond)]
     assert len(stored(workspace, archive)) == 70 + beyond
     assert gaps(workspace, archive) == {}
@@ -103,7 +103,7 @@ def test_a_stream_that_has_all_of_the_archive_goes_on(
     # It may be restored again.
     restore(workspace, wire, backup(wire))
     publish(wire, 5, b"once more")
-    assert take(workspace, archive, wire).messages == 5
+    assert capture(workspace, archive, wire).messages == 5
     assert condition(workspace, archive).source == "ok"
 
 
@@ -133,7 +133,7 @@ def test_an_older_backup_is_named_and_nothing_is_archived_twice(
     assert caught.value.what in next(f.what for f in check(workspace) if f.status == "fail")
     assert len(searches) == 1
     open_another(workspace, archive)
-    assert take(workspace, archive, wire).messages == after
+    assert capture(workspace, archive, wire).messages == after
     assert incarnations(workspace, archive) == [(1, 60), (kept + 1, kept + after)]
     assert sum(c.messages for c in workspace.catalog.coverage.all(archive)) == 60 + after
     assert workspace.catalog.coverage.all(archive)[0].unknown_after == 60
@@ -168,7 +168,7 @@ def test_an_object_that_a_killed_capture_left_is_archived_once(
     with pytest.raises(StreamChanged, match="up to sequence 60. .* went up to 98"):
         open_source(workspace, archive)
     open_another(workspace, archive)
-    assert take(workspace, archive, wire).messages == 4
+    assert capture(workspace, archive, wire).messages == 4
     assert incarnations(workspace, archive) == [(1, 98), (61 + saved, 64 + saved)]
     assert [c.messages for c in workspace.catalog.coverage.all(archive)] == [93, 4]
     assert gaps(workspace, archive) == {"missing": 5}
@@ -185,7 +185,7 @@ def test_holes_before_the_end_are_archived_from_the_restored_stream(
         open_source(workspace, archive)
     assert str(caught.value).endswith("with its sequence 1; sequences 1 to 50 may be archived again")
     open_another(workspace, archive)
-    assert take(workspace, archive, wire).messages == 50
+    assert capture(workspace, archive, wire).messages == 50
 
 
 @pytest.mark.parametrize("deleted", [(), (60,), tuple(range(31, 61))])
@@ -225,7 +225,7 @@ def test_what_was_read_before_the_restore_is_not_committed_after_it(
     open_source(workspace, archive)
     with pytest.raises(Conflict, match="was restored from a backup while this ran"):
         commit.commit(workspace, planned, outcomes)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert [stored(workspace, archive)[seq] for seq in range(61, 66)] == [b"present%d" % n for n in range(5)]
 
 
@@ -235,7 +235,7 @@ def test_an_archive_that_changed_while_it_was_compared_is_compared_again(
     coverage = workspace.catalog.coverage
     (before,) = coverage.all(archive)
     publish(wire, 5)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert not coverage.continue_restored(archive, before, time.time_ns())
     assert coverage.continue_restored(archive, coverage.all(archive)[0], time.time_ns())
 
@@ -251,7 +251,7 @@ def test_reads_and_replays_by_time_know_a_stream_that_goes_on(workspace: Workspa
         commit.commit(workspace, planned, read(workspace, planned))
     restore(workspace, wire, backup(wire))
     publish(wire, 10, b"after")
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert incarnations(workspace, archive) == [(1, 70)]
     wire.publish([("ev.1", b"", b"not captured")])
     chunks = workspace.catalog.chunks.select(archive)

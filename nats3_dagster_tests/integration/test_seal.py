@@ -86,7 +86,7 @@ def test_a_hole_at_the_begin_and_one_at_the_end(catalog, logs):
 def test_another_incarnation_blocks_its_own_hours(catalog, logs):
     again = Incarnation("LOGS", LOGS.created_ns + 3 * HOUR_NS)
     catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
-    catalog.coverage.adopt(logs, state(again))
+    catalog.coverage.begin(logs, state(again))
     catalog.chunks.commit(logs, [held(4, 3, 9, incarnation=again)])
     assert [HOURS.index(h) for h in catalog.seals.unsealed(logs, FIRST, LAST, bound=(again, 9))] == [5]
 
@@ -120,7 +120,7 @@ def test_an_hour_that_changed_is_sealed_once_more(workspace, catalog, logs, s3):
     assert (again.number, again.messages) == (2, 15)
     assert [d.key for d in catalog.removals.dead_objects("logs")] == [first[1].key]
     # What is current cannot be taken away, what was can.
-    assert catalog.removals.claim(logs.spec.bucket, [first[0].key, first[1].key, again.key]) == (first[1].key,)
+    assert catalog.removals.reserve(logs.spec.bucket, [first[0].key, first[1].key, again.key]) == (first[1].key,)
     catalog.chunks.retire(logs, [catalog.chunks.select(logs, hours=[HOURS[0]])[0].id])
     assert unsealed(catalog, logs) == [0, 2, 3, 4, 5]
     (empty,) = seal(workspace, logs, 0)
@@ -254,14 +254,14 @@ def test_a_seal_whose_object_is_removed_meanwhile(workspace, catalog, logs, s3):
     folder.claim(workspace, again)
     catalog.chunks.commit(again, [held(0, 1, 10)])
     begun = catalog.now()
-    assert catalog.removals.claim(kept.bucket, [kept.key]) == (kept.key,)
+    assert catalog.removals.reserve(kept.bucket, [kept.key]) == (kept.key,)
     with pytest.raises(Conflict, match="is being removed"):
         catalog.seals.add(again, kept, begun=begun)
     catalog.removals.finish(kept.bucket, [kept.key])
     with pytest.raises(Conflict, match="is being removed"):
         catalog.seals.add(again, kept, begun=begun)
     (sealed,) = seal(workspace, again, 0)
-    assert catalog.removals.claim(kept.bucket, [sealed.key]) == ()
+    assert catalog.removals.reserve(kept.bucket, [sealed.key]) == ()
 
 
 def test_a_seal_is_never_changed(workspace, catalog, logs, s3, postgres_url):

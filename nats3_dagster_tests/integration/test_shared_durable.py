@@ -15,15 +15,15 @@ from pyspark.sql import SparkSession
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.source import durables
 from nats3_dagster.archive.take import plan
-from nats3_dagster.archive.take.claimed import PreviousTasks, Uncaptured, uncaptured
 from nats3_dagster.archive.take.driver import run_rounds
 from nats3_dagster.archive.take.job import TakeJob
+from nats3_dagster.archive.take.pulled import PreviousTasks, Uncaptured, uncaptured
 from nats3_dagster.archive.take.take_capture import TakeCapture
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import EngineError, Nats3Error, SourceError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of
-from nats3_dagster.jetstream.take import claim, turns
-from nats3_dagster.jetstream.take.claim import Claimed
+from nats3_dagster.jetstream.take import pull, turns
+from nats3_dagster.jetstream.take.pull import Pulled
 from nats3_dagster.jetstream.take.turns import Turn, Turns, new_subject
 from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.model.messages import MESSAGES
@@ -107,7 +107,7 @@ def lost(workspace: Workspace, archive: Archive) -> int:
     return chunks + sum(gap.size for gap in workspace.catalog.gaps.select(archive) if gap.is_loss)
 
 
-def test_what_lies_between_two_claims_is_accounted_for(workspace: Workspace, wire: Wire, bucket: str) -> None:
+def test_what_lies_between_two_pulls_is_accounted_for(workspace: Workspace, wire: Wire, bucket: str) -> None:
     """Under a filter a chunk covers what is not the archive's; of all subjects, what somebody deleted is a loss."""
     queue(wire, **INTEREST)
     some, every = make(workspace, bucket, "some", subjects=("jobs.1",)), make(workspace, bucket, "every")
@@ -217,7 +217,7 @@ def test_a_task_that_fails_gives_its_messages_back(
 
 
 @pytest.mark.needs_nats("2.15")
-def test_hours_tile_the_sequences_of_several_claims(workspace: Workspace, wire: Wire, bucket: str) -> None:
+def test_hours_tile_the_sequences_of_several_pulls(workspace: Workspace, wire: Wire, bucket: str) -> None:
     """A clock that steps back between two tasks' messages: the hour of the first task goes on."""
     # Tasks of 100 messages: the clock steps back with the first message of the second one.
     minutes = [*range(100), *range(30, 130), *range(100, 200)]
@@ -245,7 +245,7 @@ def test_a_durable_that_allows_few_messages_is_shared_by_fewer_tasks(
     monkeypatch.setattr(durables, "LEAST_OUTSTANDING", 250)
     monkeypatch.setattr(plan, "TASK_MESSAGES", 150)
     # The server answers no request for more than the durable allows before it expires.
-    monkeypatch.setattr(claim, "EXPIRES_S", 30.0)
+    monkeypatch.setattr(pull, "EXPIRES_S", 30.0)
     began = time.monotonic()
     queue(wire)
     durable(wire, "mine", max_ack_pending=250)
@@ -258,7 +258,7 @@ def test_a_durable_that_allows_few_messages_is_shared_by_fewer_tasks(
     assert time.monotonic() - began < 30
 
 
-def test_our_own_durable_allows_a_claim_of_each_task(workspace: Workspace, wire: Wire, bucket: str) -> None:
+def test_our_own_durable_allows_a_pull_of_each_task(workspace: Workspace, wire: Wire, bucket: str) -> None:
     queue(wire)
     make(workspace, bucket, max_messages=50)
     config = wire.api("CONSUMER.INFO.JOBS.nats3-jobs")["config"]
@@ -292,8 +292,8 @@ def test_a_task_whose_driver_is_gone_pulls_nothing(workspace: Workspace, monkeyp
 
 
 @st.composite
-def claims(draw: st.DrawFn) -> tuple[Claimed, tuple[SeqRange, ...], list[int]]:
-    """Messages as one claim has them, what is covered, and where the claims of several tasks end."""
+def pulls(draw: st.DrawFn) -> tuple[Pulled, tuple[SeqRange, ...], list[int]]:
+    """Messages as one pull has them, what is covered, and where the pulls of several tasks end."""
     seqs = np.array(sorted(draw(st.sets(st.integers(1, 60), min_size=1, max_size=40))))
     times = draw(st.lists(st.integers(0, 5), min_size=len(seqs), max_size=len(seqs)))
     steps = draw(st.lists(st.integers(1, 2), min_size=len(seqs), max_size=len(seqs)))
@@ -301,28 +301,28 @@ def claims(draw: st.DrawFn) -> tuple[Claimed, tuple[SeqRange, ...], list[int]]:
     ranges = sorted(draw(st.sets(st.integers(0, 11), max_size=4)))
     known = tuple(SeqRange(5 * n + 1, 5 * n + 3) for n in ranges)
     deliveries = np.where(again, -1, np.cumsum(steps))
-    claimed = claim_of(seqs, np.array(times) * HOUR_NS, deliveries)
-    return claimed, known, sorted(draw(st.lists(st.integers(0, len(seqs)), max_size=3)))
+    pulled = pull_of(seqs, np.array(times) * HOUR_NS, deliveries)
+    return pulled, known, sorted(draw(st.lists(st.integers(0, len(seqs)), max_size=3)))
 
 
-def claim_of(seqs: Any, times: Any, deliveries: Any) -> Claimed:
+def pull_of(seqs: Any, times: Any, deliveries: Any) -> Pulled:
     columns = {name: pa.nulls(len(seqs), MESSAGES.field(name).type) for name in MESSAGES.names}
     columns |= {"seq": pa.array(seqs, pa.int64()), "time_ns": pa.array(times, pa.int64())}
     table = pa.table(list(columns.values()), schema=MESSAGES)
     replies, counts = pa.array([b"r"] * len(seqs), pa.binary()), np.where(deliveries < 0, 2, 1)
-    return Claimed(table, replies, deliveries, counts, full=True, elsewhere=0, consumer_seq=0)
+    return Pulled(table, replies, deliveries, counts, full=True, elsewhere=0, consumer_seq=0)
 
 
-@given(claims())
-def test_several_claims_are_cut_as_one(given: tuple[Claimed, tuple[SeqRange, ...], list[int]]) -> None:
-    claimed, known, ends = given
+@given(pulls())
+def test_several_pulls_are_cut_as_one(given: tuple[Pulled, tuple[SeqRange, ...], list[int]]) -> None:
+    pulled, known, ends = given
     spans = tuple((f"1970-01-01-0{min(r.first // 12, 5)}:00", r) for r in known)
-    whole = uncaptured(claimed, known, spans, PreviousTasks())
-    seqs, times = (claimed.messages.column(name).to_numpy() for name in ("seq", "time_ns"))
+    whole = uncaptured(pulled, known, spans, PreviousTasks())
+    seqs, times = (pulled.messages.column(name).to_numpy() for name in ("seq", "time_ns"))
     parts: list[Uncaptured] = []
     ahead = PreviousTasks()
     for first, end in zip([0, *ends], [*ends, len(seqs)], strict=True):
-        part = claim_of(seqs[first:end], times[first:end], claimed.deliveries[first:end])
+        part = pull_of(seqs[first:end], times[first:end], pulled.deliveries[first:end])
         parts.append(uncaptured(part, known, spans, ahead))
         ahead = parts[-1].ahead
 

@@ -29,7 +29,7 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
 def test_an_archive_that_is_right_differs_in_nothing(workspace: Workspace, archive: Archive, wire: Wire) -> None:
     for seq in (3, 4, 100):
         wire.api("STREAM.MSG.DELETE.EV", seq=seq)
-    captures.take(workspace, archive, wire)
+    captures.capture(workspace, archive, wire)
     wire.api("STREAM.MSG.DELETE.EV", seq=50)
     wire.publish([("ev.a", b"", b"101")])
     assert [(c.seqs, c.messages, c.wrong, c.different) for c in compare(workspace, archive)] == [((1, 100), 96, (), ())]
@@ -57,7 +57,7 @@ def test_messages_in_a_gap_are_put_in_its_place(workspace: Workspace, archive: A
     wire.api("STREAM.MSG.DELETE.EV", seq=30)
     workspace.catalog.chunks.commit(archive, [], [Gap(incarnation, (SeqRange(1, 20), SeqRange(28, 40)), "expired")])
     wire.api("STREAM.PURGE.EV", seq=15)
-    captures.take(workspace, archive, wire)
+    captures.capture(workspace, archive, wire)
     found = differences(workspace, archive)
     assert [(c.reason, c.wrong) for c in found] == [("expired", ((15, 20),)), ("expired", ((28, 29), (31, 40)))]
     assert [correct(workspace, archive, c) for c in found] == [6, 12]

@@ -8,7 +8,7 @@ from nats3_dagster.archive.proof.source_check import compare
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Archive, ArchiveSpec, SeqRange
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.captures import archived, take
+from nats3_dagster_tests.support.captures import archived, capture
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.needs_nats("2.10")  # transforms, and streams that begin above 1
@@ -27,7 +27,7 @@ def test_the_subjects_of_a_stream_that_transforms_are_those_it_stores(
     with pytest.raises(OperatorError, match="EV has no subject that 'ev.in.a' takes. It captures stored.>, ev.other"):
         archive_of(workspace, bucket, "ev.in.a")
     archive = archive_of(workspace, bucket, "stored.a")
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert archived(workspace, archive) == ([(1, 4)], 4, [])
 
 
@@ -37,7 +37,7 @@ def test_messages_from_before_a_transform_can_be_selected(workspace: Workspace, 
     config = wire.api("STREAM.INFO.EV")["config"]
     wire.api("STREAM.UPDATE.EV", **{**config, "subject_transform": {"src": "ev.>", "dest": "stored.>"}})
     archive = archive_of(workspace, bucket, "ev.a")
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert archived(workspace, archive) == ([(1, 4)], 4, [])
 
 
@@ -53,7 +53,7 @@ def test_sequences_that_no_float_holds(workspace: Workspace, wire: Wire, bucket:
     archive = archive_of(workspace, bucket)
     wire.publish([("ev.a", b"", b"%d" % n) for n in range(10)])
     wire.api("STREAM.MSG.DELETE.EV", seq=first + 4)
-    take(workspace, archive, wire)
+    capture(workspace, archive, wire)
     assert archived(workspace, archive) == ([(first, first + 9)], 9, [])
     (chunk,) = workspace.catalog.chunks.select(archive, with_deleted=True)
     assert chunk.meta.deleted == (SeqRange(first + 4, first + 4),)

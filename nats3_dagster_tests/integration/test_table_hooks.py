@@ -38,7 +38,7 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
 @pytest.fixture
 def damaged(workspace: Workspace, archive: Archive, wire: Wire, s3_client: Any) -> Archive:
     """The archive with a chunk of all messages, of which the stream has 12 more, in the table; its object is bad."""
-    captures.take(workspace, archive, wire)
+    captures.capture(workspace, archive, wire)
     synced(workspace, "events")
     (chunk,) = live(workspace, archive)
     s3_client.put_object(Bucket=chunk.meta.bucket, Key=chunk.meta.key, Body=b"damaged")
@@ -103,7 +103,7 @@ def test_what_the_stream_has_and_the_archive_lacks(
 def test_a_deleted_archive(
     nats3: Command, workspace: Workspace, archive: Archive, wire: Wire, purge: tuple[str, ...]
 ) -> None:
-    captures.take(workspace, archive, wire)
+    captures.capture(workspace, archive, wire)
     synced(workspace, "events")
     nats3.ok("store", "delete", "events", "--yes", *purge)
     assert is_equal(workspace, archive)
@@ -112,7 +112,7 @@ def test_a_deleted_archive(
 
 @pytest.mark.parametrize("step", ["delete.claimed", "table.loaded", "table.committed"])
 def test_a_deletion_that_is_killed(workspace: Workspace, archive: Archive, wire: Wire, step: str) -> None:
-    captures.take(workspace, archive, wire)
+    captures.capture(workspace, archive, wire)
     synced(workspace, "events")
     killed(step, "store", "delete", "events", "--yes", "--purge")
     assert tables.find(workspace, "events").archive_deleted
@@ -123,7 +123,7 @@ def test_a_deletion_that_is_killed(workspace: Workspace, archive: Archive, wire:
 
 
 def test_what_fails_half_way_is_in_the_table(workspace: Workspace, archive: Archive, wire: Wire) -> None:
-    captures.take(workspace, archive, wire)
+    captures.capture(workspace, archive, wire)
     synced(workspace, "events")
     (chunk,) = live(workspace, archive)
     with pytest.raises(OperatorError, match="half-way"), followed(workspace, "events"):

@@ -295,7 +295,7 @@ def test_subjects_that_are_not_utf8_and_long_ones(workspace: Workspace, archive:
 
 def test_incarnations_with_the_same_sequences_are_told_apart(workspace: Workspace, archive: Archive) -> None:
     second = Incarnation("LOGS", LOGS.created_ns + 10**9)
-    workspace.catalog.coverage.adopt(archive, state(second))
+    workspace.catalog.coverage.begin(archive, state(second))
     put(workspace, archive, rows(1, 5), incarnation=second)
     synced(workspace)
     assert seqs(workspace) == sorted(numbers((1, 20)) + numbers((1, 5)))

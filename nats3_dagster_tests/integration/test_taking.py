@@ -27,11 +27,11 @@ from nats3_dagster.archive.source.loss import time_to_loss
 from nats3_dagster.archive.take import commit as committing
 from nats3_dagster.archive.take import driver
 from nats3_dagster.archive.take import plan as planning
-from nats3_dagster.archive.take.claimed import Receipt, assigned_hours
+from nats3_dagster.archive.take.pulled import Receipt, assigned_hours
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.take import claim
+from nats3_dagster.jetstream.take import pull
 from nats3_dagster.model import ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay.planning.plan import plan
 from nats3_dagster.settings import Settings
@@ -117,8 +117,8 @@ def test_a_pull_request_without_an_answer_is_made_again(
     lost: int, end: str, workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """nats-server 2.9.10 forgets one now and then. Here they never reach the server."""
-    monkeypatch.setattr(claim, "SILENCE_S", 0.2)
-    monkeypatch.setattr(claim, "EXPIRES_S", 0.1)
+    monkeypatch.setattr(pull, "SILENCE_S", 0.2)
+    monkeypatch.setattr(pull, "EXPIRES_S", 0.1)
     post, requests = Connection.post, iter(range(lost))
 
     def forgetful(self: Connection, subject: str, reply: str, payload: bytes) -> None:

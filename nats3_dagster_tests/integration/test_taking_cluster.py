@@ -14,7 +14,7 @@ from nats3_dagster.archive.take import commit, driver, plan
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.jetstream.take import acknowledge, claim
+from nats3_dagster.jetstream.take import acknowledge, pull
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.servers.cluster import start, three_servers
@@ -133,8 +133,8 @@ def at(monkeypatch: pytest.MonkeyPatch, moment: str, act: Trouble) -> None:
         monkeypatch.setattr(owner, name, wrapped)
 
     if moment == "pulling":
-        monkeypatch.setattr(claim, "PULL_MESSAGES", 500)
-        later(claim._Puller, "_pull")
+        monkeypatch.setattr(pull, "PULL_MESSAGES", 500)
+        later(pull._Puller, "_pull")
     elif moment == "acknowledging":
         monkeypatch.setattr(acknowledge, "WINDOW", 500)
         later(acknowledge._Confirming, "window")
@@ -182,7 +182,7 @@ def test_each_message_is_delivered_once_where_a_majority_must_know_first(
     cluster: list[NatsServer], own: Workspace, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server then says that a request has ended before it sends the messages."""
-    monkeypatch.setattr(claim, "PULL_MESSAGES", 200)
+    monkeypatch.setattr(pull, "PULL_MESSAGES", 200)
     monkeypatch.setattr(plan, "CHUNK_MESSAGES", 700)
     stream = made(cluster, QUEUE, 10)
     archive = make(own, bucket, stream.lower(), stream, durable="mine")

@@ -81,7 +81,7 @@ def test_a_replay_is_counted_while_it_publishes(catalog: Catalog, logs: Archive)
     replays, replay = catalog.replays, "0" * 16
     replays.begin(replay, logs, ReplaySpec("logs"), (), ids(chunks))
     first = replays.start_attempt(replay)
-    replays.keep_progress(replay, first, 150, 0)
+    replays.record_progress(replay, first, 150, 0)
     assert grown(catalog, "published_messages") == {"": 150}
     catalog.replay_chunks.record(replay, first, [ChunkResult(chunks[0].id, 100, 100, 0, 0)])
     assert grown(catalog, "published_messages") == {"": 150}
@@ -89,7 +89,7 @@ def test_a_replay_is_counted_while_it_publishes(catalog: Catalog, logs: Archive)
     assert one == {"fetched_objects": 1, "fetched_bytes": chunks[0].meta.stored_bytes, "published_bytes": 100 * 100}
     # Killed. The next one finds what was published of the second chunk.
     second = replays.start_attempt(replay)
-    replays.keep_progress(replay, second, 0, 50)
+    replays.record_progress(replay, second, 0, 50)
     assert grown(catalog, "published_messages") == {"": 150}
     catalog.replay_chunks.record(replay, second, [ChunkResult(chunks[1].id, 100, 50, 50, 0)])
     replays.finish(replay, second, "succeeded")

@@ -48,7 +48,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 def python_mutants(module: str) -> list[Mutant]:
     """Returns the mutants of a module, in the order of its text."""
     source = (ROOT / module).read_bytes()
-    return numbered(sorted(_Changes(module, source).found(), key=lambda mutant: mutant.change.start))
+    return numbered(sorted(_Changes(module, source).mutants(), key=lambda mutant: mutant.change.start))
 
 
 class _Changes:
@@ -60,7 +60,7 @@ class _Changes:
         for line in source.splitlines(keepends=True):
             self._begins.append(self._begins[-1] + len(line))
 
-    def found(self) -> Iterator[Mutant]:
+    def mutants(self) -> Iterator[Mutant]:
         for node, name in self._places(ast.parse(self._source), ""):
             named = Mutant(self._module, name, node.lineno, (0, 0), self._source, Change(0, 0, b"", ""))
             if isinstance(node, _FUNCTIONS):

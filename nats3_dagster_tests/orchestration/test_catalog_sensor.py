@@ -81,15 +81,15 @@ def test_a_capture_in_a_shell_is_green_within_one_tick(
     nats3.ok("store", "seal", "events")
     # The hour without a message is complete as well.
     assert daemon.tick() == [("chunks", hours[1]), *(("sealed", hour) for hour in hours[:3])]
-    daemon.settle()
+    daemon.tick_until_idle()
     graph = load().resolve_asset_graph()
     for key in (CHUNKS, SEALED):
         hours_of = graph.get(key).partitions_def
         assert hours_of is not None
-        assert set(hours_of.get_partition_keys()) == daemon.known(key)
+        assert set(hours_of.get_partition_keys()) == daemon.partitions(key)
     # The command counts as Dagster does.
     view = nats3.ok("store", "get", "events", "-o", "json").json
-    assert (view["hours"], view["hours_covered"]) == (2, len(daemon.known()))
+    assert (view["hours"], view["hours_covered"]) == (2, len(daemon.partitions()))
     count = len(daemon.instance.fetch_materializations(CHUNKS, limit=100).records)
     assert daemon.tick() == []
     assert len(daemon.instance.fetch_materializations(CHUNKS, limit=100).records) == count == 4
@@ -100,15 +100,15 @@ def test_the_open_hour_is_green_when_nothing_waits(settings: Settings, wire: Wir
     archive(settings, bucket)
     assert daemon.tick() == [("chunks", now())]
     assert daemon.says(now())["messages"] == 0
-    daemon.settle()
+    daemon.tick_until_idle()
     daemon.instance.wipe_assets([CHUNKS])
     wire.publish([("ev.a", b"", b"x")])
     assert daemon.tick() == []
-    assert daemon.known() == set()
+    assert daemon.partitions() == set()
     hold(settings, bucket, [now()])
     assert daemon.tick() == [("chunks", now())]
     assert daemon.says(now())["messages"] == 1
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def test_without_nats_the_rest_is_right(
@@ -120,38 +120,38 @@ def test_without_nats_the_rest_is_right(
         assert daemon.tick() == [("chunks", hour) for hour in hours]
         assert daemon.tick() == []
     assert daemon.tick() == [("chunks", now())]
-    daemon.settle()
+    daemon.tick_until_idle()
     with monkeypatch.context() as patch:
         patch.setenv("NATS3_NATS_URL", "nats://127.0.0.1:1")
         # Whether a message of it waits is not known: it is not wiped, nor shown as complete.
         retire(settings, hours[2:])
         assert daemon.tick() == []
-        assert daemon.known() == {*hours, now()}
+        assert daemon.partitions() == {*hours, now()}
     assert daemon.tick() == [("chunks", hours[2])]
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def test_replays_of_a_shell_count_by_what_they_published_whole(settings: Settings, bucket: str, daemon: Daemon) -> None:
     hours = captured(settings, bucket, 6)
-    daemon.settle()
+    daemon.tick_until_idle()
     by_hours = replayed(settings, Selection(hours=(hours[0],)))
     assert daemon.tick() == [("replay", hours[0])]
     assert (daemon.says(hours[0], REPLAY)["replay"], daemon.says(hours[0], REPLAY)["messages"]) == (by_hours, 1)
     # Of the first hour a message was not selected.
     by_times = replayed(settings, Selection(from_ns=hour_start(hours[1])), cut=1)
     assert daemon.tick() == [("replay", hour) for hour in hours[2:]]
-    daemon.settle()
+    daemon.tick_until_idle()
     # The newest one of an hour is shown.
     again = replayed(settings, Selection(hours=tuple(hours[3:5])))
     assert daemon.tick() == [("replay", hour) for hour in hours[3:5]]
-    daemon.settle()
+    daemon.tick_until_idle()
     with Catalog.connect(settings.postgres) as catalog:
         catalog.replays.delete(by_times)
     assert {asset for asset, _ in daemon.tick()} == {"replay"}
-    assert daemon.known(REPLAY) == {hours[0], *hours[3:5]}
+    assert daemon.partitions(REPLAY) == {hours[0], *hours[3:5]}
     assert [daemon.says(hour, REPLAY)["replay"] for hour in hours[3:5]] == [again] * 2
-    assert daemon.known() == {*hours, now()}
-    daemon.settle()
+    assert daemon.partitions() == {*hours, now()}
+    daemon.tick_until_idle()
 
 
 def test_chunks_that_were_deleted_leave_an_hour_without_messages(
@@ -160,17 +160,17 @@ def test_chunks_that_were_deleted_leave_an_hour_without_messages(
     hours = captured(settings, bucket, 4)
     assert seal(settings) == hours
     replay_id = replayed(settings, Selection(hours=(hours[1],)))
-    daemon.settle()
+    daemon.tick_until_idle()
     retire(settings, [hours[1]])
     # Nothing of it waits to be captured: it stays green, and says what is left. What was replayed stays replayed.
     assert daemon.tick() == [("chunks", hours[1])]
     assert [(daemon.says(h)["messages"], daemon.says(h)["revision"]) for h in hours[:2]] == [(1, 1), (0, 0)]
-    daemon.settle()
+    daemon.tick_until_idle()
     assert seal(settings) == [hours[1]]
     assert daemon.tick() == [("sealed", hours[1])]
     assert (daemon.says(hours[1], SEALED)["seal"], daemon.says(hours[1], SEALED)["messages"]) == (2, 0)
-    daemon.settle()
-    assert daemon.known() == {*hours, now()}
+    daemon.tick_until_idle()
+    assert daemon.partitions() == {*hours, now()}
     daemon.instance.wipe_assets([REPLAY])
     assert daemon.tick() == [("replay", hours[1])]
     assert (daemon.says(hours[1], REPLAY)["replay"], daemon.says(hours[1], REPLAY)["messages"]) == (replay_id, 1)
@@ -178,12 +178,12 @@ def test_chunks_that_were_deleted_leave_an_hour_without_messages(
 
 def test_chunks_that_were_deleted_and_sealed_between_two_ticks(settings: Settings, bucket: str, daemon: Daemon) -> None:
     hours = captured(settings, bucket, 2)
-    daemon.settle()
+    daemon.tick_until_idle()
     retire(settings, [hours[0]])
     seal(settings)
     assert daemon.tick() == [("chunks", hours[0]), ("sealed", hours[0]), ("sealed", hours[1])]
     assert daemon.says(hours[0])["messages"] == 0
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, point: str, act: Callable[[], object]) -> None:
@@ -204,14 +204,14 @@ def test_an_hour_sealed_between_two_reads_of_a_tick_does_not_wipe_the_others(
 ) -> None:
     hours = captured(settings, bucket, 4)
     seal(settings)
-    daemon.settle()
+    daemon.tick_until_idle()
     hold(settings, bucket, [hours[2]], first=5)  # its seal no longer holds
     meanwhile(monkeypatch, point, lambda: seal(settings))
     answer = daemon.evaluate()
     assert answer.skip_reason is not None
     assert "Wiped" not in str(answer.skip_reason.skip_message)
-    daemon.settle()
-    assert daemon.known(SEALED) == set(hours)
+    daemon.tick_until_idle()
+    assert daemon.partitions(SEALED) == set(hours)
     assert daemon.says(hours[2], SEALED)["messages"] == 2
 
 
@@ -220,14 +220,14 @@ def test_an_hour_whose_chunks_were_deleted_and_that_was_sealed_between_two_reads
 ) -> None:
     hours = captured(settings, bucket, 4)
     seal(settings)
-    daemon.settle()
+    daemon.tick_until_idle()
     retire(settings, [hours[2]])
     meanwhile(monkeypatch, "tick.revisions_read", lambda: seal(settings))
     answer = daemon.evaluate()
     assert answer.skip_reason is not None
     assert "Wiped" not in str(answer.skip_reason.skip_message)
-    daemon.settle()
-    assert (daemon.known(SEALED), daemon.known()) == (set(hours), {*hours, now()})
+    daemon.tick_until_idle()
+    assert (daemon.partitions(SEALED), daemon.partitions()) == (set(hours), {*hours, now()})
     assert daemon.says(hours[2])["messages"] == 0
 
 
@@ -257,15 +257,15 @@ def test_an_archive_made_again_between_two_reads_of_a_tick_keeps_its_events(
 
     meanwhile(monkeypatch, point, make_again)
     daemon.evaluate()
-    assert daemon.known() == set(hours)
-    daemon.settle()
+    assert daemon.partitions() == set(hours)
+    daemon.tick_until_idle()
 
 
 def test_an_archive_that_is_deleted_between_two_reads_of_a_tick_fails_no_tick(
     settings: Settings, bucket: str, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captured(settings, bucket, 2)
-    daemon.settle()
+    daemon.tick_until_idle()
     seal(settings)
 
     def remove() -> None:
@@ -274,27 +274,27 @@ def test_an_archive_that_is_deleted_between_two_reads_of_a_tick_fails_no_tick(
 
     meanwhile(monkeypatch, "tick.partitions_read", remove)
     assert "Not compared" not in str(daemon.evaluate().skip_reason)
-    daemon.settle()
-    assert daemon.known() == set()
+    daemon.tick_until_idle()
+    assert daemon.partitions() == set()
 
 
 def test_an_archive_deleted_and_made_again_begins_anew(settings: Settings, bucket: str, daemon: Daemon) -> None:
     hours = captured(settings, bucket, 3)
     seal(settings)
     replayed(settings, Selection(hours=(hours[0],)))
-    daemon.settle()
-    assert daemon.known(SEALED) == set(hours)
+    daemon.tick_until_idle()
+    assert daemon.partitions(SEALED) == set(hours)
     report_check(daemon, NO_GAPS, passed=False)
     with Workspace(settings) as workspace:
         delete(workspace, "events", purge=True)
     archive(settings, bucket)
     assert daemon.tick() == []
-    assert [daemon.known(key) for key in (CHUNKS, SEALED, REPLAY)] == [set(), set(), set()]
+    assert [daemon.partitions(key) for key in (CHUNKS, SEALED, REPLAY)] == [set(), set(), set()]
     # What the checks said was said of the other archive.
     assert daemon.instance.get_latest_asset_check_evaluation_record(PROJECT.check_key("events", NO_GAPS)) is None
     hold(settings, bucket, hours[:2])
     assert daemon.tick() == [("chunks", hour) for hour in hours[:2]]
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def test_a_deleted_archive_leaves_nothing(settings: Settings, bucket: str, daemon: Daemon) -> None:
@@ -303,7 +303,7 @@ def test_a_deleted_archive_leaves_nothing(settings: Settings, bucket: str, daemo
     archive(settings, bucket, "other")
     hold(settings, bucket, hours)
     daemon.instance.report_runless_asset_event(AssetObservation(STREAM))
-    daemon.settle()
+    daemon.tick_until_idle()
     foreign = AssetKey(["theirs", "chunks"])
     daemon.instance.report_runless_asset_event(AssetMaterialization(foreign))
     assert {CHUNKS, STREAM} < set(daemon.instance.get_asset_keys())
@@ -313,11 +313,11 @@ def test_a_deleted_archive_leaves_nothing(settings: Settings, bucket: str, daemo
         # The stream has another archive.
         assert {STREAM, foreign} == set(daemon.instance.get_asset_keys())
         delete(workspace, "other")
-        daemon.settle()
+        daemon.tick_until_idle()
         assert set(daemon.instance.get_asset_keys()) == {foreign}
         # A run that was under way reports what it had captured.
         daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[0]))
-        daemon.settle()
+        daemon.tick_until_idle()
         assert set(daemon.instance.get_asset_keys()) == {foreign}
 
 
@@ -331,18 +331,18 @@ def test_what_is_wiped_in_dagster_comes_back(settings: Settings, bucket: str, da
     hours = captured(settings, bucket, 3)
     seal(settings)
     replayed(settings, Selection(hours=tuple(hours)))
-    daemon.settle()
+    daemon.tick_until_idle()
     for key in (CHUNKS, SEALED, REPLAY):
-        before = daemon.known(key)
+        before = daemon.partitions(key)
         daemon.instance.wipe_assets([key])
-        assert daemon.known(key) == set()
+        assert daemon.partitions(key) == set()
         assert [asset for asset, _ in daemon.tick()] == [key.path[-1]] * len(before)
-        assert daemon.known(key) == before
+        assert daemon.partitions(key) == before
     # It is noticed as well when an event came before the tick.
     daemon.instance.wipe_assets([CHUNKS])
     daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[2]))
     assert daemon.tick() == [("chunks", hour) for hour in (*hours, now())]
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def test_hours_that_the_catalog_never_had_are_wiped_and_alarms_stay(
@@ -351,7 +351,7 @@ def test_hours_that_the_catalog_never_had_are_wiped_and_alarms_stay(
     hours = past(settings, 3)
     archive(settings, bucket)
     hold(settings, bucket, hours[:2])
-    daemon.settle()
+    daemon.tick_until_idle()
     report_check(daemon, NO_GAPS, passed=False)
     # The stream has a message of it that is not captured.
     daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[2]))
@@ -362,39 +362,39 @@ def test_hours_that_the_catalog_never_had_are_wiped_and_alarms_stay(
         "Reported 2 hours of events/chunks; Wiped what the catalog does not have: events/chunks, events/sealed"
     )
     assert daemon.tick() == [("chunks", hour) for hour in hours[:2]]
-    assert (daemon.known(), daemon.known(SEALED)) == (set(hours[:2]), set())
+    assert (daemon.partitions(), daemon.partitions(SEALED)) == (set(hours[:2]), set())
     record = daemon.instance.get_latest_asset_check_evaluation_record(PROJECT.check_key("events", NO_GAPS))
     assert record is not None
     assert record.status.value == "FAILED"
     assert daemon.instance.get_latest_asset_check_evaluation_record(PROJECT.check_key("events", KEEPS_UP)) is None
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def test_an_older_event_after_a_newer_one_is_put_right(settings: Settings, bucket: str, daemon: Daemon) -> None:
     hours = past(settings, 4)
     archive(settings, bucket)
     hold(settings, bucket, hours[:2])
-    daemon.settle()
+    daemon.tick_until_idle()
     assert daemon.says(hours[1])["revision"] == 1
     older = {name: daemon.says(hours[1])[name] for name in ("archive_id", "revision", "messages")}
     hold(settings, bucket, [hours[1]], first=3)
     assert daemon.tick() == [("chunks", hours[1])]
-    daemon.settle()
+    daemon.tick_until_idle()
     # A run that ends now reports the hour as it had read it.
     daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[1], metadata=older))
     assert daemon.tick() == [("chunks", hours[1])]
     assert (daemon.says(hours[1])["revision"], daemon.says(hours[1])["messages"]) == (2, 2)
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def test_an_event_that_becomes_visible_after_a_later_one(settings: Settings, bucket: str, daemon: Daemon) -> None:
     hours = captured(settings, bucket, 2)
-    daemon.settle()
+    daemon.tick_until_idle()
     with psycopg.connect(settings.postgres, autocommit=True) as connection:
         # Somebody takes an id, and commits after the next ones.
         (taken,) = connection.execute("select nextval('event_logs_id_seq')").fetchone() or (0,)
         daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[1]))
-        daemon.settle()
+        daemon.tick_until_idle()
         daemon.instance.report_runless_asset_event(AssetMaterialization(CHUNKS, partition=hours[0]))
         (newest,) = connection.execute("select max(id) from event_logs").fetchone() or (0,)
         connection.execute("update event_logs set id = %s where id = %s", (taken, newest))
@@ -406,7 +406,7 @@ def test_an_event_that_becomes_visible_after_a_later_one(settings: Settings, buc
         assert moved.rowcount == 1
     assert "messages" not in daemon.says(hours[0])
     assert daemon.tick() == [("chunks", hours[0])]
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def test_events_that_were_lost_on_their_way_are_reported_again(settings: Settings, bucket: str, daemon: Daemon) -> None:
@@ -418,7 +418,7 @@ def test_events_that_were_lost_on_their_way_are_reported_again(settings: Setting
     # The daemon kept the cursor, and wrote none.
     daemon.cursor = answer.cursor
     assert len(daemon.tick()) == 6
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def statuses(daemon: Daemon) -> tuple[set[str], set[str]]:
@@ -437,7 +437,7 @@ def test_a_failed_hour_is_green_once_it_was_captured_and_not_before(
     hours = past(settings, 3)
     archive(settings, bucket)
     hold(settings, bucket, hours[:1])
-    daemon.settle()
+    daemon.tick_until_idle()
     tags = {"dagster/asset_partition_range_start": hours[0], "dagster/asset_partition_range_end": hours[1]}
     with monkeypatch.context() as patch:
         patch.setenv("NATS3_NATS_URL", "nats://127.0.0.1:1")
@@ -448,7 +448,7 @@ def test_a_failed_hour_is_green_once_it_was_captured_and_not_before(
     hold(settings, bucket, [hours[1]], first=2)
     assert daemon.tick() == [("chunks", hours[1])]
     assert statuses(daemon) == ({hours[1]}, {hours[0]})
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def test_a_long_tick_goes_on_in_the_next_one(
@@ -477,7 +477,7 @@ def test_a_first_comparison_goes_on_in_the_next_tick(
     hours = captured(settings, bucket, 5)
     seal(settings)
     replayed(settings, Selection(hours=tuple(hours)))
-    daemon.settle()
+    daemon.tick_until_idle()
     monkeypatch.setattr(dagster_partitions, "COMPARED", 2)
     wrong = {"archive_id": "1", "revision": 0, "replay": "another"}
     for key in (CHUNKS, SEALED, REPLAY):
@@ -488,12 +488,12 @@ def test_a_first_comparison_goes_on_in_the_next_tick(
     asked = [("chunks", hours[4]), ("replay", hours[4]), ("sealed", hours[4])]
     assert sorted(event for tick in ticks for event in tick) == asked
     assert ticks[:2] == [[], []]
-    daemon.settle()
+    daemon.tick_until_idle()
 
 
 def test_a_cursor_of_another_release_compares_everything(settings: Settings, bucket: str, daemon: Daemon) -> None:
     captured(settings, bucket, 2)
-    daemon.settle()
+    daemon.tick_until_idle()
     for cursor in ("ok", "[]", '{"1": 3}', '{"1": [1, 2]}', '{"1": {"revision": 1}}'):
         daemon.cursor = cursor
         assert read(cursor) == {}
@@ -513,13 +513,13 @@ def test_one_archive_does_not_stop_the_others(settings: Settings, bucket: str, d
         connection.execute("update nats3.replay set spec = jsonb_set(spec, '{selection,hours}', '[\"dawn\"]')")
     answer = daemon.evaluate()
     daemon.tick()
-    assert daemon.known(AssetKey(["other", "chunks"])) == {*hours, now()}
+    assert daemon.partitions(AssetKey(["other", "chunks"])) == {*hours, now()}
     assert answer.skip_reason is not None
     assert (answer.skip_reason.skip_message or "").endswith(
         "Not compared: 'dawn' is not an hour. Write it as YYYY-MM-DD-HH:00, in UTC"
     )
     with pytest.raises(CannotTick, match="'dawn' is not an hour"):
-        daemon.settle()
+        daemon.tick_until_idle()
 
 
 def test_a_tick_makes_a_table_equal_to_its_archive(
@@ -529,7 +529,7 @@ def test_a_tick_makes_a_table_equal_to_its_archive(
     hours = captured(settings, bucket, 3)
     with Workspace(settings) as workspace:
         tables.create(workspace, "events")
-        daemon.settle()
+        daemon.tick_until_idle()
         assert listed(workspace) == 3
         retire(settings, hours[:1])
         with monkeypatch.context() as patched:

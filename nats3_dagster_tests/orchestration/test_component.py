@@ -349,27 +349,27 @@ def test_two_code_locations_leave_each_other_alone(settings: Settings, bucket: s
         return {key: partitions for key, partitions in found.items() if partitions}
 
     own = {"events/chunks": {*hours, now}, "other/chunks": {*hours, now}}
-    ours.settle()
+    ours.tick_until_idle()
     assert reported() == own
-    theirs.settle()
+    theirs.tick_until_idle()
     assert reported() == own | {f"acme/{key}": partitions for key, partitions in own.items()}
     assert (ours.tick(), theirs.tick()) == ([], [])
     # An archive that is not named any more is forgotten where it was named, and there alone.
     theirs.load(["other"])
-    theirs.settle()
+    theirs.tick_until_idle()
     assert reported() == own | {"acme/other/chunks": {*hours, now}}
     assert ours.tick() == []
     # What was never reported by a code location is not wiped by it: another one may have the same prefix.
     kept.report_runless_asset_event(AssetObservation(AssetKey(["acme", "events", "chunks"])))
     theirs.cursor = None
-    theirs.settle()
+    theirs.tick_until_idle()
     assert AssetKey(["acme", "events", "chunks"]) in kept.get_asset_keys()
     # A deleted one is forgotten by both.
     with Workspace(settings) as workspace:
         delete(workspace, "other")
-    theirs.settle()
+    theirs.tick_until_idle()
     assert reported() == own
-    ours.settle()
+    ours.tick_until_idle()
     assert reported() == {"events/chunks": {*hours, now}}
 
 

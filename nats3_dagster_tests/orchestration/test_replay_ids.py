@@ -9,7 +9,7 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
 
 from nats3_dagster.archive.lifecycle.create import create
-from nats3_dagster.defs.jobs.replays import began_at, replay_id_for, take_up
+from nats3_dagster.defs.jobs.replays import began_at, replay_id_for, replay_to_run
 from nats3_dagster.defs.jobs.run_config import WindowConfig
 from nats3_dagster.defs.keys import ATTEMPT_TAG
 from nats3_dagster.defs.wording import WORDS
@@ -117,8 +117,8 @@ class Story:
         self.instance.add_run_tags(run.run_id, {ATTEMPT_TAG: str(number)})
         self.workspace.catalog.replays.finish(found.replay.id, number, "failed", "the target was overloaded")
 
-    def take_up(self, run: DagsterRun, spec: ReplaySpec = SPEC) -> ReplayToRun:
-        return take_up(self.workspace, self.instance, run, spec)
+    def replay_to_run(self, run: DagsterRun, spec: ReplaySpec = SPEC) -> ReplayToRun:
+        return replay_to_run(self.workspace, self.instance, run, spec)
 
     def sql(self, statement: str) -> None:
         with psycopg.connect(self.workspace.settings.postgres, autocommit=True) as connection:
@@ -132,10 +132,10 @@ def story(workspace: Workspace, instance: DagsterInstance, wire: Wire, bucket: s
 
 def test_a_run_that_is_executed_again_at_another_pace_goes_on(story: Story) -> None:
     first = story.run()
-    begun = story.take_up(first)
+    begun = story.replay_to_run(first)
     story.fail(first, begun)
     slower = replace(SPEC, pace=Pace(rate=500), order="none", over_gaps=True)
-    again = story.take_up(story.run(first), slower)
+    again = story.replay_to_run(story.run(first), slower)
     assert (again.replay.id, again.replay.spec.pace, again.replay.spec.order) == (
         begun.replay.id,
         Pace(rate=500),
@@ -151,10 +151,10 @@ def test_a_run_that_is_executed_again_at_another_pace_goes_on(story: Story) -> N
 
 def test_a_new_run_of_what_another_one_began_is_refused_with_both_ways_out(story: Story) -> None:
     first = story.run()
-    begun = story.take_up(first)
+    begun = story.replay_to_run(first)
     story.fail(first, begun)
     with pytest.raises(OperatorError) as caught:
-        story.take_up(story.run())
+        story.replay_to_run(story.run())
     known = begun.replay.id
     assert caught.value.text_in(WORDS) == (
         f"Replay {known} of the same selection to back.> is failed, with 0 of 1 chunks done. To go on with it, "
@@ -164,18 +164,18 @@ def test_a_new_run_of_what_another_one_began_is_refused_with_both_ways_out(story
     with pytest.raises(OperatorError, match="of the same selection"):
         dry_run(story.workspace, SPEC)
     # Of other subjects it is another replay.
-    assert story.take_up(story.run(), replace(SPEC, selection=Selection(subjects=("ev.>",)))).replay.id
+    assert story.replay_to_run(story.run(), replace(SPEC, selection=Selection(subjects=("ev.>",)))).replay.id
     story.workspace.catalog.replays.delete(begun.replay.id)
-    assert story.take_up(story.run()).replay.id != begun.replay.id
+    assert story.replay_to_run(story.run()).replay.id != begun.replay.id
 
 
 def test_a_replay_that_was_deleted_does_not_come_back(story: Story) -> None:
     first = story.run()
-    begun = story.take_up(first)
+    begun = story.replay_to_run(first)
     story.fail(first, begun)
     story.workspace.catalog.replays.delete(begun.replay.id)
     with pytest.raises(OperatorError) as caught:
-        story.take_up(story.run(first))
+        story.replay_to_run(story.run(first))
     assert caught.value.text_in(WORDS) == (
         f"Replay {begun.replay.id} was deleted, and what it published stays. To publish all of it once more, launch "
         "a new run instead of executing this one again"
@@ -185,11 +185,11 @@ def test_a_replay_that_was_deleted_does_not_come_back(story: Story) -> None:
 def test_a_replay_that_the_catalog_forgot_is_an_error(story: Story) -> None:
     """As after a standby took over that had not received its commit."""
     first = story.run()
-    begun = story.take_up(first)
+    begun = story.replay_to_run(first)
     story.fail(first, begun)
     story.sql("truncate nats3.replay cascade")
     with pytest.raises(CatalogError) as caught:
-        story.take_up(story.run(first))
+        story.replay_to_run(story.run(first))
     assert str(caught.value).startswith(
         f"The catalog has forgotten replay {begun.replay.id}, which was begun: Postgres is a restored backup, or a "
         "standby that took over before it had every commit. See what its targets hold of it"
@@ -199,11 +199,11 @@ def test_a_replay_that_the_catalog_forgot_is_an_error(story: Story) -> None:
 
 def test_an_attempt_that_the_catalog_forgot_is_not_the_first_one_again(story: Story) -> None:
     first = story.run()
-    begun = story.take_up(first)
+    begun = story.replay_to_run(first)
     story.fail(first, begun)
     story.sql("delete from nats3.replay_attempt")
     story.sql("update nats3.replay set attempt = 0, state = 'planned'")
-    again = story.take_up(story.run(first))
+    again = story.replay_to_run(story.run(first))
     assert "the catalog has forgotten attempt 1" in again.notes[1]
     job = attempt.start(story.workspace, again.replay.id).job
     assert (job.attempt, job.resumed) == (2, True)

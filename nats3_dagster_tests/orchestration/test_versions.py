@@ -74,7 +74,7 @@ def versions(daemon: Daemon, hours: list[str]) -> dict[tuple[str, str], Any]:
         (key.path[-1], hour): daemon.says(hour, key)["version"]
         for key in (CHUNKS, SEALED, REPLAY)
         for hour in hours
-        if hour in daemon.known(key)
+        if hour in daemon.partitions(key)
     }
 
 
@@ -102,11 +102,11 @@ def test_nothing_is_stale_that_need_not_run(settings: Settings, bucket: str, kep
     hold(settings, bucket, hours[::2])
     replayed(settings, Selection(hours=(hours[0], hours[2])))
     daemon = Daemon(kept)
-    daemon.settle()
+    daemon.tick_until_idle()
     assert seal_in_a_run(kept) == 1
-    daemon.settle()
+    daemon.tick_until_idle()
     # The open hour too: nothing of it waits.
-    assert (len(daemon.known() - {*hours}), daemon.known(SEALED)) == (1, {*hours})
+    assert (len(daemon.partitions() - {*hours}), daemon.partitions(SEALED)) == (1, {*hours})
     defs = with_report(hours[0])
     make_reports(kept, defs, hours)
     assert stale(kept, defs) == set()
@@ -127,9 +127,9 @@ def test_nothing_is_stale_that_need_not_run(settings: Settings, bucket: str, kep
     assert (events, versions(daemon, hours), stale(kept, defs)) == (8, first, set())
     # What is written again is sealed again, as it was, and not reported.
     recut(settings, bucket, hours[2], 2)
-    daemon.settle()
+    daemon.tick_until_idle()
     assert seal_in_a_run(kept) == 1
-    daemon.settle()
+    daemon.tick_until_idle()
     assert len(kept.fetch_materializations(SEALED, limit=99).records) == events
     assert len(kept.fetch_observations(SEALED, limit=9).records) == 1
     assert (versions(daemon, hours), stale(kept, defs)) == (first, set())
@@ -137,16 +137,16 @@ def test_nothing_is_stale_that_need_not_run(settings: Settings, bucket: str, kep
     # A new DAGSTER_HOME has the same from the catalog alone.
     with DagsterInstance.ephemeral() as other:
         again = Daemon(other)
-        again.settle()
+        again.tick_until_idle()
         assert versions(again, hours) == first
         make_reports(other, defs, hours)
         assert stale(other, defs) == set()
 
     # Other messages: what was made of that hour is stale, and of no other.
     recut(settings, bucket, hours[2], 2, payload_bytes=7)
-    daemon.settle()
+    daemon.tick_until_idle()
     assert seal_in_a_run(kept) == 1
-    daemon.settle()
+    daemon.tick_until_idle()
     assert stale(kept, defs) == {("report", hours[2])}
 
 
@@ -187,22 +187,22 @@ def test_each_condition_asks_once_for_each_hour_that_changed(
         return found
 
     hours = captured(settings, bucket, 4)
-    daemon.settle()
+    daemon.tick_until_idle()
     assert evaluate() == {}
     seal_in_a_run(kept)
-    daemon.settle()
+    daemon.tick_until_idle()
     every = {one.key.path[-1]: hours for one in assets}
     assert evaluate() == every
     assert evaluate() == {}
     # Other messages in one hour.
     recut(settings, bucket, hours[1], 2, payload_bytes=7)
-    daemon.settle()
+    daemon.tick_until_idle()
     seal_in_a_run(kept)
-    daemon.settle()
+    daemon.tick_until_idle()
     assert evaluate() == {name: [hours[1]] for name in every}
     # The same messages in another object.
     recut(settings, bucket, hours[2], 3)
-    daemon.settle()
+    daemon.tick_until_idle()
     seal_in_a_run(kept)
-    daemon.settle()
+    daemon.tick_until_idle()
     assert evaluate() == {}

@@ -30,7 +30,7 @@ def read(workspace: Workspace, planned: planning.CapturePlan) -> list[Outcome]:
     return [o for seqs in planned.missing for o in RangeCapture(planned.job, seqs, workspace.link).outcomes()]
 
 
-def take(workspace: Workspace, archive: Archive, wire: Wire) -> commit.CaptureResult:
+def capture(workspace: Workspace, archive: Archive, wire: Wire) -> commit.CaptureResult:
     """A whole capture in this process."""
     planned = plan(workspace, archive, wire)
     (result,) = commit.commit(workspace, planned, read(workspace, planned))

@@ -21,7 +21,7 @@ import yaml
 
 from nats3_dagster.cli import exit_status
 from nats3_dagster.cli.examples import EXAMPLES
-from nats3_dagster.cli.global_options import take
+from nats3_dagster.cli.global_options import split_options
 from nats3_dagster.cli.loading import Lazy, LazyGroup
 from nats3_dagster.cli.main import COMMANDS, root
 from nats3_dagster.cli.terminal import output, progress
@@ -168,7 +168,7 @@ def test_the_format_comes_from_the_settings(nats3: Command, monkeypatch: pytest.
 
 
 def test_no_progress_anywhere_leaves_notes_only(capsys: pytest.CaptureFixture[str]) -> None:
-    taken = take(["store", "run", "--no-progress", "a", "--", "--no-progress"], COMMANDS)
+    taken = split_options(["store", "run", "--no-progress", "a", "--", "--no-progress"], COMMANDS)
     assert (taken.words, taken.progress) == (["store", "run", "a", "--", "--no-progress"], False)
     assert taken.path == ("store", "run")
     with progress.shown_progress(taken.progress), progress.steps() as tell, progress.bar("capture") as count:
@@ -364,7 +364,7 @@ def test_the_help_of_every_command_is_whole_in_80_columns_and_has_examples_that_
         for example in examples:
             assert example.startswith(f"nats3 {path}")
             words = shlex.split(example.split(" > ")[0])[1:]
-            taken = take(words, COMMANDS)
+            taken = split_options(words, COMMANDS)
             assert taken.error is None, example
             _parsed(taken.words, example)
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from nats3_dagster.jetstream.codes import (
-    known_settings,
     message_passes,
     probe_passes,
     pull_request_ended,
     request_passes,
+    supported_settings,
 )
 
 
@@ -51,6 +51,6 @@ def test_a_pull_request_that_ended_normally(status: str, description: str, ended
 
 def test_settings_that_an_older_server_does_not_know_are_left_out() -> None:
     config = {"name": "S", "subjects": ["s.>"], "compression": "s2", "allow_msg_ttl": True, "allow_batched": True}
-    assert known_settings(config, (2, 14, 0)) == config
-    assert list(known_settings(config, (2, 13, 9))) == ["name", "subjects", "compression", "allow_msg_ttl"]
-    assert list(known_settings(config, (2, 9, 25))) == ["name", "subjects"]
+    assert supported_settings(config, (2, 14, 0)) == config
+    assert list(supported_settings(config, (2, 13, 9))) == ["name", "subjects", "compression", "allow_msg_ttl"]
+    assert list(supported_settings(config, (2, 9, 25))) == ["name", "subjects"]

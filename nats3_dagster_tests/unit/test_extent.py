@@ -56,7 +56,7 @@ def is_selected(message: Message, selection: Selection) -> bool:
     first, end = selection.times or (0, 2**63 - 1)
     seqs = selection.sequences or SeqRange(1, 2**63)
     in_range = seqs.first <= message.seq <= seqs.last and first <= message.time_ns < end
-    return in_range and selection.takes_subject(message.subject)
+    return in_range and selection.selects_subject(message.subject)
 
 
 def bounds(selection: Selection, part: SelectedPart) -> Bounds:

@@ -19,7 +19,7 @@ BEFORE, NOW, AFTER = "20261121T070000000000000Z", "20261121T080000000000000Z", "
 def known(published: Published, token: str, *seqs: int) -> list[int]:
     """Returns those of the sequences that are published."""
     asked = np.array(seqs, np.int64)
-    return asked[published.known(token, asked)].tolist()
+    return asked[published.has(token, asked)].tolist()
 
 
 def of(*seqs: int, token: str = NOW) -> Published:

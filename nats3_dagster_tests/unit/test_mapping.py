@@ -32,8 +32,8 @@ def encoded_batch() -> pa.RecordBatch:
     return batch.set_column(at, "subject", batch.column("subject").dictionary_encode())
 
 
-def selected(one: Mapper, known: Any = None) -> tuple[list[tuple[int, bytes]], int]:
-    batch, there = one.select(encoded_batch(), known)
+def selected(one: Mapper, are_stored: Any = None) -> tuple[list[tuple[int, bytes]], int]:
+    batch, there = one.select(encoded_batch(), are_stored)
     return list(zip(batch.column("seq").to_pylist(), batch.column("subject").to_pylist(), strict=True)), there
 
 
@@ -46,13 +46,13 @@ def test_each_message_has_its_new_subject() -> None:
 def test_what_the_target_has_is_left_out_and_counted() -> None:
     asked: list[tuple[list[bytes], list[int]]] = []
 
-    def known(subjects: pa.Array, seqs: Any) -> Any:
+    def are_stored(subjects: pa.Array, seqs: Any) -> Any:
         asked.append((subjects.to_pylist(), seqs.tolist()))
         return np.array([seq in (1, 5) for seq in seqs])
 
-    assert selected(mapper("a.*", "c.{{wildcard(1)}}"), known) == ([(4, b"c.z")], 2)
+    assert selected(mapper("a.*", "c.{{wildcard(1)}}"), are_stored) == ([(4, b"c.z")], 2)
     assert asked == [([b"c.x", b"c.z", b"c.x"], [1, 4, 5])]
-    assert selected(mapper("c.>", "d.>"), known) == ([], 0)
+    assert selected(mapper("c.>", "d.>"), are_stored) == ([], 0)
     assert len(asked) == 1  # nothing is asked of no message
 
 

@@ -14,7 +14,7 @@ from nats3_dagster.jetstream.publish.state import ENDS, TRANSITIONS, Event, Impo
 
 # The ends by what is known of the messages that were sent.
 END_OF = {
-    Event.SETTLED: State.DONE,
+    Event.DONE: State.DONE,
     Event.LOST: State.LOST,
     Event.READ: State.READ,
     Event.UNREAD: State.UNREAD,

@@ -266,7 +266,7 @@ def test_sequences_of_a_chunk_without_two(seqs: Pair, messages: int) -> None:
 def test_subjects_of_a_chunk(subjects: tuple[str, ...], messages: int, is_exact: bool) -> None:
     selection = Selection(subjects=subjects)
     assert part(selection, subjects={"a": 6, "b.x": 4}) == (messages, is_exact)
-    assert part(selection) == (10, selection.takes_all_subjects)
+    assert part(selection) == (10, selection.selects_all_subjects)
 
 
 MINUTES = tuple(4 if n == 0 else 3 if n == 1 else 3 if n == 59 else 0 for n in range(60))

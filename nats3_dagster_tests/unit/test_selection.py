@@ -81,9 +81,9 @@ def test_the_first_and_the_last_that_can_be_selected() -> None:
 
 
 def test_its_subjects() -> None:
-    assert Selection().takes_subject("a.b")
+    assert Selection().selects_subject("a.b")
     some = Selection(subjects=("a.*", "c.>"))
-    assert [some.takes_subject(s) for s in ("a.b", "c.d.e", "a.b.c", "c")] == [True, True, False, False]
+    assert [some.selects_subject(s) for s in ("a.b", "c.d.e", "a.b.c", "c")] == [True, True, False, False]
 
 
 def test_a_replay_maps_one_subject_filter() -> None:

@@ -18,8 +18,8 @@ from nats3_dagster.replay.targets import (
     goes_one_at_a_time,
     removes,
     stores_nothing,
-    takes_batches,
-    takes_chain,
+    supports_batches,
+    supports_chain,
 )
 from nats3_dagster_tests.support.catalog import LOGS
 
@@ -239,19 +239,19 @@ def test_other_notes() -> None:
 def test_one_target_with_batches_on_a_server_that_has_them() -> None:
     batched = stream(allow_batched=True)
     new, old = server("2.14.0"), server("2.13.9")
-    assert takes_batches([batched], new)
-    assert not takes_batches([batched], old)
-    assert not takes_batches([stream()], new)
-    assert not takes_batches([batched, batched], new)
-    assert not takes_batches([], new)
+    assert supports_batches([batched], new)
+    assert not supports_batches([batched], old)
+    assert not supports_batches([stream()], new)
+    assert not supports_batches([batched, batched], new)
+    assert not supports_batches([], new)
 
 
 def test_a_chain_of_expected_ids_stops_replicas_of_newer_servers() -> None:
     new, old = server("2.14.0"), server("2.13.9")
     for state in (stream(), stream(num_replicas=1)):
-        assert takes_chain(state, new)
-    assert not takes_chain(stream(num_replicas=3), new)
-    assert takes_chain(stream(num_replicas=3), old)
+        assert supports_chain(state, new)
+    assert not supports_chain(stream(num_replicas=3), new)
+    assert supports_chain(stream(num_replicas=3), old)
     three, spec = [stream(num_replicas=3)], ReplaySpec("logs")
     assert goes_one_at_a_time(spec, three, new, batched=False)
     assert not goes_one_at_a_time(spec, three, new, batched=True)

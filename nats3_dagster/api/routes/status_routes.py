@@ -63,7 +63,7 @@ async def ready(request: Request, response: Response) -> Ready:
     parts: dict[str, _Asks] = {"nats": nats_answers, "postgres": postgres_answers, "store": store_answers}
     if work.settings.dagster_url:
         parts["dagster"] = _dagster_answers
-    answers = await asyncio.gather(_taken(), *(_asked(name, part, work) for name, part in parts.items()))
+    answers = await asyncio.gather(_threads(), *(_asked(name, part, work) for name, part in parts.items()))
     if request.scope.get(ACCESS) is None:  # a client without a token learns no address
         answers = [Part(ok=answer.ok, error=None, next=None) for answer in answers]
     is_ready = all(answer.ok for answer in answers)
@@ -73,7 +73,7 @@ async def ready(request: Request, response: Response) -> Ready:
     )
 
 
-async def _taken() -> Part:
+async def _threads() -> Part:
     """A request is worked on by a thread."""
     try:
         await asyncio.wait_for(anyio.to_thread.run_sync(lambda: None), PATIENCE_S)

@@ -70,7 +70,7 @@ def delete_store_job(
     latest unless its catalog is down. `purge` needs a token with the scope `erase`."""
     if purge:
         require(request, Scope.erase)
-    with followed(work, use_cases.known(work, job_id).name, patience_s=ANSWER_S):
+    with followed(work, use_cases.of_job(work, job_id).name, patience_s=ANSWER_S):
         archive, deleted = use_cases.delete(work, job_id, purge=purge, keep_consumer=keep_consumer)
     later.add_task(_reload_dagster, work.settings)
     return DeletedArchive.of(archive.name, archive, deleted)
@@ -126,7 +126,7 @@ def get_store_job_history(
     failed."""
     since_ns = time_in("since", since)
     begin = None if since_ns is None else datetime.fromtimestamp(since_ns / SECOND_NS, UTC)
-    found = history(work, [use_cases.known(work, job_id)], limit, begin)
+    found = history(work, [use_cases.of_job(work, job_id)], limit, begin)
     return [HistoryEntry.of(one, WORDS) for one in found]
 
 

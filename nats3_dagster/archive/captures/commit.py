@@ -77,7 +77,7 @@ def commit(
         planned.archive, settled, remaining, begun=planned.begun, source=planned.job.state.incarnation
     )
     fault_point("capture.after_commit")
-    _keep_witness(workspace, planned)
+    _record_witness(workspace, planned)
     results = _results(planned, settled, remaining)
     if lost := sum(result.lost for result in results):
         log.warning(
@@ -152,13 +152,13 @@ def _check_history(workspace: Workspace, planned: CapturePlan) -> None:
         raise changed
 
 
-def _keep_witness(workspace: Workspace, planned: CapturePlan) -> None:
-    """Keep the plan's witness as the one of what is captured, if it is captured."""
+def _record_witness(workspace: Workspace, planned: CapturePlan) -> None:
+    """Record the plan's witness as the one of what is captured, if it is captured."""
     if planned.witness:
         coverage, incarnation = workspace.catalog.coverage, planned.job.state.incarnation
         seq = planned.witness.seq
         if not coverage.missing(planned.archive, incarnation, SeqRange(seq, seq)):
-            coverage.keep_witness(planned.archive, incarnation, planned.witness)
+            coverage.record_witness(planned.archive, incarnation, planned.witness)
 
 
 def merged(gaps: Sequence[Gap]) -> tuple[Gap, ...]:

@@ -101,7 +101,7 @@ class _Driver:
             # The run's own proof: the windows are covered now.
             missing = by_hour(planned.windows, uncovered(self._workspace, planned))
             if missing:
-                catalog.archives.settled(planned.archive)  # deleted after the commit, and its chunks with it?
+                catalog.archives.reread(planned.archive)  # deleted after the commit, and its chunks with it?
         except Nats3Error as error:
             self._fail_whole(planned.hours, error)
             return ()

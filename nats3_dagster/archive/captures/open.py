@@ -14,15 +14,15 @@ log = logging.getLogger(__name__)
 
 
 def open_source(workspace: Workspace, archive: Archive) -> StreamState:
-    """Returns the state of the archive's stream, and keeps it in the catalog.
+    """Returns the state of the archive's stream, and records it in the catalog.
 
     A stream that was restored from a backup, and has all that is archived, continues its incarnation. Raises as
     `checked_state` does: `open_another` opens a stream that was deleted and made again."""
-    return keep_observed(workspace, archive, observe_source(workspace, archive))
+    return record_observed(workspace, archive, observe_source(workspace, archive))
 
 
-def keep_observed(workspace: Workspace, archive: Archive, source: Source) -> StreamState:
-    """Keeps in the catalog what was observed of the stream. Raises as `open_source` does."""
+def record_observed(workspace: Workspace, archive: Archive, source: Source) -> StreamState:
+    """Records in the catalog what was observed of the stream. Raises as `open_source` does."""
     if source.is_restored:
         _continue(workspace, archive, source)
     if source.recreated:
@@ -36,7 +36,7 @@ def keep_observed(workspace: Workspace, archive: Archive, source: Source) -> Str
 
 
 def _continue(workspace: Workspace, archive: Archive, source: Source) -> None:
-    """Keep that the restored stream continues an incarnation. Raises Conflict if the archive changed meanwhile."""
+    """Record that the restored stream continues an incarnation. Raises Conflict if the archive changed meanwhile."""
     assert source.history is not None
     coverage, restored_ns = source.history.coverage, source.state.incarnation.restored_ns
     if not workspace.catalog.coverage.continue_restored(archive, coverage, restored_ns):

@@ -6,7 +6,7 @@ recorded as lost, as far as it was ever seen.
 
 import logging
 
-from nats3_dagster.archive.captures.open import keep_observed
+from nats3_dagster.archive.captures.open import record_observed
 from nats3_dagster.archive.source.observe import Source, observe_source
 from nats3_dagster.archive.source.requirements import check_retention
 from nats3_dagster.archive.source.stream_changes import forgotten_error
@@ -27,7 +27,7 @@ def open_another(workspace: Workspace, archive: Archive) -> StreamState:
     if source.recreated and source.history and _adopt_earlier(workspace, archive, source.history.coverage):
         source = observe_source(workspace, archive, again=True)
     if source.is_restored:
-        return keep_observed(workspace, archive, source)
+        return record_observed(workspace, archive, source)
     check_retention(archive.spec, source.state)
     _begin(workspace, archive, source)
     if changed := forgotten_error(workspace, archive, source.state):
@@ -38,7 +38,7 @@ def open_another(workspace: Workspace, archive: Archive) -> StreamState:
 def _begin(workspace: Workspace, archive: Archive, source: Source) -> None:
     """Begin the stream as another incarnation of the archive, and account for the earlier ones."""
     coverage, state = workspace.catalog.coverage, source.state
-    coverage.adopt(archive, state, source.history.start if source.history else 1)
+    coverage.begin(archive, state, source.history.start if source.history else 1)
     log.info(
         "%s: goes on with stream %s of %s from sequence %d on",
         archive.name,

@@ -85,7 +85,7 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState, hours: Sequ
     removing = catalog.coverage.removing_settings(state.incarnation)
     reason = absence_reason([state.config, removing], below_head=True)
     # After the stream was asked for its end: a later change of the subjects is for later sequences.
-    archive = catalog.archives.settled(archive)
+    archive = catalog.archives.reread(archive)
     planned = CapturePlan(
         archive=archive,
         job=CaptureJob(

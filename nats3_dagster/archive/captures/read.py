@@ -58,7 +58,7 @@ class RangeCapture:
         spec = ReadSpec(self._job.state.incarnation, self._seqs, self._subjects)
         try:
             for batch in read_batches(self._job.nats, spec):
-                yield from self._take(batch)
+                yield from self._add(batch)
                 self.messages += batch.num_rows
         except StreamChanged:
             raise
@@ -72,7 +72,7 @@ class RangeCapture:
         yield from self._skip(self._seqs.last + 1)
         yield from self._roll(self._seqs.last)
 
-    def _take(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
+    def _add(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
         """Write a batch; where sequences are absent before a message, find out first what became of them."""
         seqs = batch.column("seq").to_numpy()
         cut = 0

@@ -155,7 +155,7 @@ def _compact(
             failures.add(hour, ended)
             continue
         with _noted(hour, failures):
-            yield _taken(workspace, archive, planned, outcome, begun)
+            yield _committed(workspace, archive, planned, outcome, begun)
 
 
 @contextmanager
@@ -169,7 +169,7 @@ def _noted(hour: str, failures: FailedHours) -> Generator[None]:
         failures.add(hour, error)
 
 
-def _taken(
+def _committed(
     workspace: Workspace, archive: Archive, planned: HourPlan, outcome: HourMerged | None, begun: datetime
 ) -> Compacted:
     """The hour with its merged chunks in the catalog, and sealed again. `outcome`: None where nothing was merged."""

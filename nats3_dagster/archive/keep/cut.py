@@ -70,7 +70,7 @@ def cut(workspace: Workspace, archive: Archive, chunk: Chunk, ranges: Sequence[S
     return rest
 
 
-def found_cut(workspace: Workspace, archive: Archive, chunk: Chunk, ranges: Sequence[SeqRange]) -> Cut | None:
+def cut_of_orphans(workspace: Workspace, archive: Archive, chunk: Chunk, ranges: Sequence[SeqRange]) -> Cut | None:
     """The same where the chunk's object is gone, as it is for a catalog that is older than the erasure: by objects that
     no chunk lists, and that have each other message of the chunk. None if there are no such objects. Raises StoreError,
     SourceError."""

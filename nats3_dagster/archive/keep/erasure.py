@@ -78,7 +78,7 @@ def erase(workspace: Workspace, archive: Archive, wanted: Wanted, *, reason: str
 
 
 def _decide(workspace: Workspace, archive: Archive, wanted: Wanted, reason: str, chosen_by: Sequence[str]) -> Erased:
-    """Keep the erasure of what is wanted and was not erased before. Returns its plan. Raises Held, Conflict, and then
+    """Record the erasure of what is wanted and was not erased before. Returns its plan. Raises Held, Conflict, and then
     nothing was done. Call it under the lock."""
     wanted = _without_erased(workspace, archive, wanted)
     planned = plan(workspace, archive, wanted)

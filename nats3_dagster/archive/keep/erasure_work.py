@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from nats3_dagster.archive.keep.cut import Cut, cut, found_cut
+from nats3_dagster.archive.keep.cut import Cut, cut, cut_of_orphans
 from nats3_dagster.archive.keep.erased_search import remove, search, step_of
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.stored import erasure_records, folder
@@ -146,7 +146,7 @@ def _cut(workspace: Workspace, archive: Archive, chunk: Chunk) -> None:
     try:
         rest = cut(workspace, archive, chunk, ranges)
     except ObjectMissing:
-        rest, is_new = found_cut(workspace, archive, chunk, ranges), False
+        rest, is_new = cut_of_orphans(workspace, archive, chunk, ranges), False
         if rest is None:
             raise
     try:

@@ -47,7 +47,7 @@ def place(workspace: Workspace, archive_name: str, name: str, selection: Selecti
     archive = workspace.catalog.archives.get(archive_name)
     hold = workspace.catalog.holds.create(archive, name, reason, hours=_hours(selection), seqs=selection.sequences)
     try:
-        kept_settings.keep(workspace, folder_of(workspace, archive))
+        kept_settings.write_settings(workspace, folder_of(workspace, archive))
     except StoreError as error:
         raise StoreError(
             f"The hold {name} is in force, and was not written beside the chunks, from which a rebuild takes it: "
@@ -65,7 +65,7 @@ def release(workspace: Workspace, archive_name: str, name: str, reason: str) -> 
     reason = reason_of(reason, "The end of a hold", "Say why these messages need not stay any longer")
     archive = workspace.catalog.archives.get(archive_name)
     workspace.catalog.holds.release(archive, name, reason)
-    kept_settings.keep(workspace, folder_of(workspace, archive))
+    kept_settings.write_settings(workspace, folder_of(workspace, archive))
 
 
 def _hours(selection: Selection) -> tuple[str | None, str | None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive.keep.merge import Merged, merge
 from nats3_dagster.archive.keep.runs import Run
-from nats3_dagster.archive.stored.erasure_record import found_records
+from nats3_dagster.archive.stored.erasure_record import list_records
 from nats3_dagster.errors import Conflict, Nats3Error
 from nats3_dagster.model import ArchiveSpec, ChunkMeta
 from nats3_dagster.model.archive_spec import archive_prefix
@@ -67,7 +67,7 @@ def _check_records(task: MergeTask, bucket_of: Callable[[str], Bucket], put: Seq
     """Raises Conflict if messages of the archive were erased meanwhile: the driver, which keeps erasures waiting, may
     be gone. What was put is removed before that, with its versions."""
     spec = task.spec
-    there = found_records(bucket_of(spec.bucket), archive_prefix(spec.prefix, spec.name))
+    there = list_records(bucket_of(spec.bucket), archive_prefix(spec.prefix, spec.name))
     if tuple(sorted(there)) != task.records:
         for meta in put:
             delete_versions(task.store, meta.bucket, meta.key)

@@ -86,7 +86,7 @@ def make(
     )
     if values.keys() & _KEPT:
         # A catalog that is made again from the bucket must not let go what is kept now.
-        kept_settings.keep(workspace, folder_of(workspace, changed))
+        kept_settings.write_settings(workspace, folder_of(workspace, changed))
     return changed
 
 

@@ -92,7 +92,7 @@ def find(workspace: Workspace, job_id: UUID) -> Archive:
     return archive
 
 
-def known(workspace: Workspace, job_id: UUID) -> Archive:
+def of_job(workspace: Workspace, job_id: UUID) -> Archive:
     """The archive of the job, or of a deleted one. Raises Unknown when there never was one."""
     return _of(workspace, job_id)[0]
 

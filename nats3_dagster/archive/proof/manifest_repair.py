@@ -49,6 +49,6 @@ def _write_again(workspace: Workspace, archive: Archive, seal: Seal) -> bool:
     if (archive.spec.bucket, key, sha256) != (seal.bucket, seal.key, seal.sha256):
         return False
     workspace.bucket(seal.bucket).put_again(key, data, sha256)
-    if not workspace.catalog.seals.known_keys(seal.bucket, [key]):  # the archive was purged meanwhile
+    if not workspace.catalog.seals.sealed_keys(seal.bucket, [key]):  # the archive was purged meanwhile
         remove_objects(workspace, seal.bucket, [key])
     return True

@@ -51,7 +51,7 @@ def stray_manifests(workspace: Workspace, archive: Archive, hours: Sequence[str]
     listed = [key for folder in folders or [archive_prefix(spec.prefix, spec.name)] for key, _ in bucket.list(folder)]
     keys = [key for key in listed if manifest_number(key)]
     # The catalog is asked after the store: a seal that was added meanwhile is no stray.
-    known = workspace.catalog.seals.known_keys(spec.bucket, keys)
+    known = workspace.catalog.seals.sealed_keys(spec.bucket, keys)
     newest = {seal.hour: seal.number for seal in workspace.catalog.seals.select(archive)}
     strays = [
         StrayManifest(key, hour, number, number >= newest.get(hour, 0))

@@ -181,7 +181,7 @@ def _capture(
     if meta.incarnation != state.incarnation or state.config.get("retention") == "workqueue":
         return captured, [Gap(meta.incarnation, (meta.covers,), "missing")]
     # The subjects that the chunk was captured by may have changed since it was verified.
-    archive = workspace.catalog.archives.settled(archive)
+    archive = workspace.catalog.archives.reread(archive)
     # Beside the chunk, wherever later ones go: the same bytes then have the same key.
     prefix = meta.key.rpartition("archive=")[0].rstrip("/")
     spec = replace(archive.spec, bucket=meta.bucket, prefix=prefix)
@@ -242,7 +242,7 @@ def _put_back(workspace: Workspace, chunk: Chunk, data: bytes | memoryview) -> N
     fault_point("repair.put_back")
     if workspace.catalog.chunks.find(chunk.id) is None:
         remove_objects(workspace, meta.bucket, [meta.key])
-        raise _taken_away(chunk)
+        raise _removed_meanwhile(chunk)
 
 
 def _unlisted_messages(
@@ -261,7 +261,7 @@ def _unlisted_messages(
     return len(held) - before
 
 
-def _taken_away(chunk: Chunk) -> Conflict:
+def _removed_meanwhile(chunk: Chunk) -> Conflict:
     return Conflict(f"Chunk {chunk.id} was repaired or retired by another process", "See which chunks are bad now")
 
 

@@ -55,7 +55,7 @@ def compare(workspace: Workspace, archive: Archive, hours: Sequence[str] | None 
     and so are objects that cannot be read: see `verify_chunks`. Raises StreamChanged, SourceError, StoreError."""
     state = checked_state(workspace, archive)
     # A change of its subjects that this does not show is for sequences after the window.
-    archive = workspace.catalog.archives.settled(archive)
+    archive = workspace.catalog.archives.reread(archive)
     window = SeqRange(max(state.first_seq, 1), state.last_seq)
     chunks = (
         chunk

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from nats3_dagster.archive.captures.rewrite import table_of
 from nats3_dagster.archive.keep.erased_search import count_in
-from nats3_dagster.archive.recovery.found import Found
 from nats3_dagster.archive.recovery.objects import HourObjects, StoredManifest, read_manifest
+from nats3_dagster.archive.recovery.stored_archive import StoredArchive
 from nats3_dagster.archive.source.agreement import disagreement
 from nats3_dagster.archive.stored.ranged import open_object
 from nats3_dagster.chunks import open_chunk
@@ -48,9 +48,11 @@ class LiveChunk:
 class LiveChunks:
     """Reads the chunks of an archive. What cannot be taken is named in `found`."""
 
-    def __init__(self, workspace: Workspace, bucket: Bucket, archive: Archive, found: Found, *, whole: bool) -> None:
+    def __init__(
+        self, workspace: Workspace, bucket: Bucket, archive: Archive, found: StoredArchive, *, whole: bool
+    ) -> None:
         """`whole`: objects are read to their last byte and compared with their hashes, also those of manifests."""
-        self._workspace, self._bucket, self._archive, self._found = workspace, bucket, archive, found
+        self._workspace, self._bucket, self._archive, self._stored = workspace, bucket, archive, found
         self._whole = whole
         # Why the stream was not asked about objects; empty while it answers.
         self.not_asked = ""
@@ -66,17 +68,17 @@ class LiveChunks:
         """The chunks that no manifest names and none contradicts, in the order of the stream: those of hours that were
         not sealed. Raises StoreError."""
         alone: list[tuple[int, SeqRange, str]] = []
-        for key in self._found.unlisted:
+        for key in self._stored.unlisted:
             name = parse_key(key)
             assert name is not None
-            known = self._found.incarnations.get(name.created_ns)
+            known = self._stored.incarnations.get(name.created_ns)
             if known is None or not known.is_accounted(name.covers):
                 alone.append((name.created_ns, name.covers, key))
         for cluster in _clusters(sorted(alone)):
             yield list(self._chosen(cluster))
 
     def _hour(self, pool: ThreadPoolExecutor, hour: HourObjects) -> Iterator[LiveChunk]:
-        found, newest = self._found, self._newest(hour)
+        found, newest = self._stored, self._newest(hour)
         entries: list[tuple[Incarnation, ManifestChunk]] = []
         for part in newest.manifest.parts if newest else ():
             one = found.incarnation(part.created_ns, part.first_seq)
@@ -100,7 +102,7 @@ class LiveChunks:
             elif found.incarnation(incarnation.created_ns, entry.first_seq).covers_any(chunk.meta.covers):
                 found.contradictions.append(f"manifests name two chunks of the sequences {chunk.meta.covers}")
             else:
-                self._take(chunk)
+                self._add_chunk(chunk)
                 yield chunk
 
     def _newest(self, hour: HourObjects) -> StoredManifest | None:
@@ -113,15 +115,15 @@ class LiveChunks:
             except ChunkError as error:
                 # An earlier one says nothing that counts.
                 if is_last:
-                    self._found.contradictions.append(f"{key}: {error.what}")
+                    self._stored.contradictions.append(f"{key}: {error.what}")
                 continue
             if newest and newest.manifest.number == manifest.manifest.number:
-                self._found.contradictions.append(f"{newest.key} and {key} have the same number")
+                self._stored.contradictions.append(f"{newest.key} and {key} have the same number")
             if newest:
-                self._found.former_seals.append(newest)
+                self._stored.former_seals.append(newest)
             newest = manifest
         if newest:
-            self._found.seals.append(newest)
+            self._stored.seals.append(newest)
         return newest
 
     def _read_named(
@@ -153,10 +155,10 @@ class LiveChunks:
             raise ChunkError(f"{entry.key} is another chunk than its manifest names", DAMAGED)
         return LiveChunk(replace(meta, bucket=self._bucket.name), reader.footer)
 
-    def _take(self, chunk: LiveChunk) -> None:
+    def _add_chunk(self, chunk: LiveChunk) -> None:
         meta = chunk.meta
-        one = self._found.incarnation(meta.incarnation.created_ns, meta.covers.first)
-        one.take(meta.covers)
+        one = self._stored.incarnation(meta.incarnation.created_ns, meta.covers.first)
+        one.cover(meta.covers)
         one.newest = max(one.newest, (meta.covers.last, meta.key, meta.stored_bytes))
         one.configs.setdefault(chunk.footer.stream_config, chunk.footer.config)
 
@@ -167,15 +169,15 @@ class LiveChunks:
         for _, _, key in cluster:
             opened = self._open(key)
             if isinstance(opened, str):
-                self._found.refused[key] = opened
+                self._stored.refused[key] = opened
                 continue
             for other in chunks.values():
                 if fault := self._difference(opened.meta, other.meta):
-                    self._found.contradictions.append(f"{key} and {other.meta.key}: {fault}")
+                    self._stored.contradictions.append(f"{key} and {other.meta.key}: {fault}")
             chunks[key] = opened
         for key in _most(chunks):
-            self._take(chunks[key])
-            del self._found.unlisted[key]
+            self._add_chunk(chunks[key])
+            del self._stored.unlisted[key]
             yield chunks[key]
 
     def _open(self, key: str) -> LiveChunk | str:
@@ -196,7 +198,7 @@ class LiveChunks:
                 return reason
         except (SourceError, OperatorError) as error:
             self.not_asked = error.what
-        ranges = clipped(self._found.erased.get(meta.incarnation.created_ns, ()), meta.covers)
+        ranges = clipped(self._stored.erased.get(meta.incarnation.created_ns, ()), meta.covers)
         erased = count_in(reader, ranges) if ranges else 0
         return LiveChunk(replace(meta, bucket=self._bucket.name), reader.footer, erased)
 

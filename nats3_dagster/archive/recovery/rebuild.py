@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from uuid import uuid4
 
-from nats3_dagster.archive.recovery.found import Found
 from nats3_dagster.archive.recovery.live_chunks import LiveChunks
 from nats3_dagster.archive.recovery.objects import HourObjects, Listing
 from nats3_dagster.archive.recovery.rows import Rows
+from nats3_dagster.archive.recovery.stored_archive import StoredArchive
 from nats3_dagster.archive.source.observe import checked_state
 from nats3_dagster.archive.stored import folder, kept_settings
 from nats3_dagster.archive.stored.erasure_record import read_records
@@ -212,7 +212,7 @@ class _Rebuild:
             presets=kept.presets,
         )
         records, away = self._records(kept)
-        listing, found = Listing(self._bucket, self._folder), Found(erased=all_sequences(records.values()))
+        listing, found = Listing(self._bucket, self._folder), StoredArchive(erased=all_sequences(records.values()))
         rows = Rows(self._workspace, self._bucket, archive, kept, found)
         reader = LiveChunks(self._workspace, self._bucket, archive, found, whole=self._whole)
         for chunks in chain(reader.of_manifests(self._shown(listing)), reader.of_no_manifest()):
@@ -295,7 +295,7 @@ class _Rebuild:
         return ""
 
 
-def _check(found: Found, *, accept_loss: bool) -> None:
+def _check(found: StoredArchive, *, accept_loss: bool) -> None:
     """Raises ChunkError if objects contradict each other; and if some are missing, unless that is accepted."""
     if found.contradictions:
         raise ChunkError(

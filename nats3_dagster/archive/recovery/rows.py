@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nats3_dagster.archive.proof.manifests import build_manifest
-from nats3_dagster.archive.recovery.found import Found
 from nats3_dagster.archive.recovery.live_chunks import LiveChunk
 from nats3_dagster.archive.recovery.objects import StoredManifest
+from nats3_dagster.archive.recovery.stored_archive import StoredArchive
 from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored.kept_settings import KeptSettings
 from nats3_dagster.archive.stored.ranged import open_object
@@ -31,10 +31,10 @@ class Rows:
     """Writes the rows. Call it in a transaction."""
 
     def __init__(
-        self, workspace: Workspace, bucket: Bucket, archive: Archive, kept: KeptSettings, found: Found
+        self, workspace: Workspace, bucket: Bucket, archive: Archive, kept: KeptSettings, found: StoredArchive
     ) -> None:
         self._catalog, self._workspace = workspace.catalog, workspace
-        self._bucket, self._archive, self._kept, self._found = bucket, archive, kept, found
+        self._bucket, self._archive, self._kept, self._stored = bucket, archive, kept, found
         # By `created` time: the incarnation's id, its first sequence, and the configuration that was kept last.
         self._begun: dict[int, tuple[int, int, str]] = {}
         self.chunks = self.messages = 0
@@ -51,37 +51,37 @@ class Rows:
     def add_gaps(self) -> int:
         """Add the gaps of all manifests, but what chunks cover; how many sequences they are."""
         rows: list[tuple[int, PlacedGap]] = []
-        for one in self._found.sorted():
+        for one in self._stored.sorted():
             gaps, faults = one.rest_of_gaps()
-            self._found.contradictions += faults
+            self._stored.contradictions += faults
             rows += [(self._begin(one.created_ns), gap) for gap in ([] if faults else gaps)]
-        for created_ns, gap in self._found.erased_gaps():
-            self._found.incarnation(created_ns, gap.seqs.first)
+        for created_ns, gap in self._stored.erased_gaps():
+            self._stored.incarnation(created_ns, gap.seqs.first)
             rows.append((self._begin(created_ns), gap))
         for at in range(0, len(rows), _GAPS):
             self._catalog.rebuilds.add_gaps(self._archive, rows[at : at + _GAPS])
         return sum(gap.seqs.size for _, gap in rows)
 
     def finish(self) -> None:
-        """Keep what the settings say of incarnations, and the newest message of each as its witness."""
+        """Record what the settings say of incarnations, and the newest message of each as its witness."""
         for kept in self._kept.incarnations:
             self._begin(kept.created_ns)
             incarnation = Incarnation(self._kept.spec.stream, kept.created_ns, kept.restored_ns)
-            self._catalog.rebuilds.keep(self._archive, incarnation, kept.unknown_after)
-        for one in self._found.sorted():
+            self._catalog.rebuilds.record(self._archive, incarnation, kept.unknown_after)
+        for one in self._stored.sorted():
             _, key, stored_bytes = one.newest
             if key:
                 reader = open_object(self._bucket, key, stored_bytes, "")
                 *_, newest = reader.batches(["seq", "time_ns"], groups={len(reader.footer.row_groups) - 1})
                 witness = Witness(newest.column("seq")[-1].as_py(), newest.column("time_ns")[-1].as_py())
-                self._catalog.coverage.keep_witness(self._archive, reader.meta.incarnation, witness)
+                self._catalog.coverage.record_witness(self._archive, reader.meta.incarnation, witness)
 
     def add_seals(self) -> int:
         """Add a seal for each manifest; how many hours are as they were sealed."""
-        for stored in self._found.former_seals:
+        for stored in self._stored.former_seals:
             self._catalog.rebuilds.add_seal(self._archive, _seal(stored))
         valid = 0
-        for stored in self._found.seals:
+        for stored in self._stored.seals:
             seal = self._valid(stored)
             valid += seal is not None
             self._catalog.rebuilds.add_seal(self._archive, seal or _seal(stored))
@@ -108,7 +108,7 @@ class Rows:
         """The id of the incarnation, which is in the catalog then, from its first sequence on, with the configuration
         that the chunk has."""
         id_, start, config = self._begun.get(created_ns, (0, 0, ""))
-        one = self._found.incarnations.get(created_ns)
+        one = self._stored.incarnations.get(created_ns)
         starts = [own.start for own in self._kept.incarnations if own.created_ns == created_ns]
         first: int = min(starts + ([one.start] if one else []))
         newer = chunk.footer.stream_config if chunk else config

@@ -89,7 +89,7 @@ def chosen_of(workspace: Workspace, archive: Archive, selection: Selection, chun
 
 
 def _chosen(workspace: Workspace, archive: Archive, selection: Selection, hours: Sequence[HourOfChunks]) -> Chosen:
-    if selection.takes_all_subjects:
+    if selection.selects_all_subjects:
         return _summed(workspace, archive, selection, hours)
     pages = (with_subjects(workspace, page, selection) for page in pages_of(workspace, archive, selection))
     return _added_up(workspace, archive, selection, pages)

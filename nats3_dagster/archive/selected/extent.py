@@ -140,7 +140,7 @@ def part_of(chunk: Chunk, selection: Selection) -> SelectedPart:
     # Each condition by itself: together they take no more than the one that takes the fewest.
     messages, exact = min(counts, default=(meta.messages, True), key=lambda count: count[0])
     exact = (exact and len(counts) <= 1) or not messages
-    subjects = [s for s in meta.subjects or () if selection.takes_subject(s)]
+    subjects = [s for s in meta.subjects or () if selection.selects_subject(s)]
     # The largest message's size is known without its subject.
     longest = max((len(encoded(s)) for s in subjects), default=meta.payload_bytes)
     size = meta.payload_bytes if messages == meta.messages else messages * (meta.largest_bytes + longest)
@@ -158,10 +158,10 @@ def _counts(meta: ChunkMeta, selection: Selection) -> Iterator[tuple[int, bool]]
             yield within.size - sum(r.size for r in clipped(meta.deleted or (), within)), True
     if selection.times and _cuts_times(meta, selection):
         yield _in_time(meta, *selection.times)
-    if not selection.takes_all_subjects:
+    if not selection.selects_all_subjects:
         if meta.subjects is None:
             yield meta.messages, False
-        elif (taken := sum(n for s, n in meta.subjects.items() if selection.takes_subject(s))) < meta.messages:
+        elif (taken := sum(n for s, n in meta.subjects.items() if selection.selects_subject(s))) < meta.messages:
             yield taken, True
 
 

@@ -46,7 +46,7 @@ def _conditions(selection: Selection) -> dict[str, Any]:
 def with_subjects(workspace: Workspace, chunks: Iterable[Chunk], selection: Selection) -> tuple[Chunk, ...]:
     """The chunks that have, or may have, a message of the selected subjects: by their counts, or where they have too
     many subjects to count, by their bloom filter. A filter with a wildcard may be met by any chunk without counts."""
-    taken = [c for c in chunks if c.meta.subjects is None or any(map(selection.takes_subject, c.meta.subjects))]
+    taken = [c for c in chunks if c.meta.subjects is None or any(map(selection.selects_subject, c.meta.subjects))]
     uncounted = [c.id for c in taken if c.meta.subjects is None]
     if not uncounted or not selection.subjects or not all(map(is_one_subject, selection.subjects)):
         return tuple(taken)

@@ -42,5 +42,5 @@ def removed(workspace: Workspace, archive: Archive, selection: Selection) -> tup
         [selection.times or (-LAST_NS, LAST_NS)],
         selection.hours or None,
     )
-    exact = selection.takes_all_subjects
+    exact = selection.selects_all_subjects
     return tuple(Removed(archive.name, r.reason, r.replay_id, r.messages, r.is_exact and exact) for r in rows)

@@ -25,7 +25,7 @@ from nats3_dagster.workspace import Workspace
 
 # Messages that a claim of the durable may have outstanding at least: with fewer a run spends its time on rounds.
 LEAST_OUTSTANDING = 10_000
-# Claims that our own durable allows at a time: tasks that share it, if each claims a whole chunk.
+# Pulls that our own durable allows at a time: tasks that share it, if each pulls a whole chunk.
 CLAIMS = 8
 # How long the server waits for an acknowledgement, and more for a larger chunk. What a process that died has pulled
 # comes again only after this time.

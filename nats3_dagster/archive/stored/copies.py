@@ -166,7 +166,7 @@ def forget(workspace: Workspace, archive: Archive, bucket_name: str) -> None:
     if not erasures.forget_former_copy(archive, bucket_name):
         names = ", ".join(erasures.former_copies(archive)) or "none"
         raise Unknown(f"Archive {archive.name} has no former copy in the bucket {bucket_name!r}", f"It has {names}")
-    kept_settings.keep(workspace, folder_of(workspace, archive))
+    kept_settings.write_settings(workspace, folder_of(workspace, archive))
 
 
 def require_copies(archive: Archive) -> None:

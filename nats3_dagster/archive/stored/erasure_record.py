@@ -84,7 +84,7 @@ def decode_record(key: str, data: bytes) -> ErasureRecord:
     return record
 
 
-def found_records(bucket: Bucket, folder: str) -> dict[str, str]:
+def list_records(bucket: Bucket, folder: str) -> dict[str, str]:
     """The keys of the records in a folder of an archive, by their SHA-256. One listing. Raises StoreError."""
     keys = (key for key, _ in bucket.list(records_folder(folder)))
     return {digest: key for key in keys if (digest := record_digest(key))}
@@ -93,5 +93,5 @@ def found_records(bucket: Bucket, folder: str) -> dict[str, str]:
 def read_records(bucket: Bucket, folder: str) -> Iterator[tuple[str, ErasureRecord]]:
     """The records in a folder of an archive, each with its SHA-256, ascending by their numbers. Raises StoreError;
     ChunkError for one that is not as it was written."""
-    for digest, key in sorted(found_records(bucket, folder).items(), key=lambda item: item[1]):
+    for digest, key in sorted(list_records(bucket, folder).items(), key=lambda item: item[1]):
         yield digest, decode_record(key, bytes(bucket.get(key)))

@@ -8,7 +8,7 @@ back what was erased.
 import logging
 
 from nats3_dagster.archive.stored.archive_folder import ArchiveFolder
-from nats3_dagster.archive.stored.erasure_record import decode_record, encode_record, found_records, record_key
+from nats3_dagster.archive.stored.erasure_record import decode_record, encode_record, list_records, record_key
 from nats3_dagster.errors import StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive
@@ -22,7 +22,7 @@ def agree(workspace: Workspace, folder: ArchiveFolder) -> None:
     Raises StoreError; ChunkError for a record that is not as it was written."""
     archive, bucket, erasures = folder.archive, folder.bucket, workspace.catalog.erasures
     known = {row.digest: row for row in erasures.all(archive)}
-    there = found_records(bucket, folder.path)
+    there = list_records(bucket, folder.path)
     for digest, key in sorted(there.items(), key=lambda item: item[1]):
         if digest not in known:
             record = decode_record(key, bytes(bucket.get(key)))
@@ -50,7 +50,7 @@ def unknown(workspace: Workspace, folder: ArchiveFolder) -> int:
     """Returns the number of records in the folder that the catalog does not have: it is older. Writes nothing. Raises
     StoreError."""
     known = {row.digest for row in workspace.catalog.erasures.all(folder.archive)}
-    return len(found_records(folder.bucket, folder.path).keys() - known)
+    return len(list_records(folder.bucket, folder.path).keys() - known)
 
 
 def places(workspace: Workspace, archive: Archive) -> tuple[str, ...]:

@@ -78,11 +78,11 @@ def _claim(workspace: Workspace, folder: ArchiveFolder, *, take_over: bool = Fal
     former = owner = owner_object.create(own)
     if owner.id != own.id and (take_over or workspace.catalog.archives.of_job(owner.id)):
         # First: the folder never has an owner without settings.
-        kept_settings.keep(workspace, folder)
+        kept_settings.write_settings(workspace, folder)
         owner = owner_object.replace(own)
     if owner.id != own.id:
         raise _foreign(folder.archive.spec, owner, folder.bucket.name)
-    kept_settings.keep(workspace, folder)
+    kept_settings.write_settings(workspace, folder)
     if former.id != own.id:
         folder.bucket.delete(kept_settings.settings_key(folder.path, former.id))
 
@@ -112,7 +112,7 @@ def require(workspace: Workspace, archive: Archive) -> ArchiveFolder:
     StoreError, and nothing was written, if the archive does not own it."""
     folder = folder_of(workspace, archive)
     if _is_owned(workspace, folder):
-        kept_settings.keep(workspace, folder)
+        kept_settings.write_settings(workspace, folder)
     else:
         _claim(workspace, folder)
     erasure_records.agree(workspace, folder)

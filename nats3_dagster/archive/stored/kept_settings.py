@@ -100,7 +100,7 @@ def is_settings(key: str) -> bool:
     return "/_settings-" in key and key.endswith(".json")
 
 
-def keep(workspace: Workspace, folder: ArchiveFolder) -> None:
+def write_settings(workspace: Workspace, folder: ArchiveFolder) -> None:
     """Write the archive's settings beside its chunks, unless they are there. Raises StoreError."""
     found = workspace.catalog.archives.of_job(folder.archive.job_id)
     if found is None or not found[1]:

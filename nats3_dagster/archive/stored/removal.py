@@ -12,7 +12,7 @@ from nats3_dagster.errors import AccessRefused, Nats3Error, StoreError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.workspace import Workspace
 
-# Claimed, deleted and finished together: Postgres is asked three times for this number of objects.
+# Reserved, deleted and finished together: Postgres is asked three times for this number of objects.
 PAGE = 500
 # Deleted between two looks at the owners of their folders: another catalog that takes one over meanwhile loses no more
 # than these.
@@ -153,19 +153,19 @@ def _remove(
     `removals.alone`. Raises StoreError, after the others are gone, for those that the store does not let go."""
     removals, bucket = workspace.catalog.removals, workspace.bucket(bucket_name)
     folder.check_removable(workspace, bucket_name, keys)
-    claimed = removals.claim(bucket_name, keys)
+    reserved = removals.reserve(bucket_name, keys)
     fault_point("delete.claimed")
     gone: list[str] = []
     # Objects that the store does not let go, and why.
     locked: list[str] = []
     refusal: StoreError | None = None
     try:
-        for at in range(0, len(claimed), BATCH):
-            batch = claimed[at : at + BATCH]
+        for at in range(0, len(reserved), BATCH):
+            batch = reserved[at : at + BATCH]
             try:
                 folder.check_removable(workspace, bucket_name, batch)
             except StoreError:
-                removals.release(bucket_name, claimed[at:])
+                removals.release(bucket_name, reserved[at:])
                 raise
             for key in batch:
                 try:

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from nats3_dagster.archive.captures.adopt import settle_absences
 from nats3_dagster.archive.captures.commit import merged
-from nats3_dagster.archive.take.claimed import Receipt
 from nats3_dagster.archive.take.plan import TakePlan
+from nats3_dagster.archive.take.pulled import Receipt
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.take.acknowledge import acknowledge, give_back
@@ -30,7 +30,7 @@ class Round:
     gaps: tuple[Gap, ...]
     # Messages that came again and were in the archive already.
     known: int
-    # As in `Claimed`.
+    # As in `Pulled`.
     full: bool
     elsewhere: int
 
@@ -70,7 +70,7 @@ def commit(workspace: Workspace, planned: TakePlan, outcomes: Iterable[ChunkMeta
                 source=planned.job.state.incarnation,
             )
         elif len(replies):
-            workspace.catalog.durables.keep(planned.archive, deliveries)
+            workspace.catalog.durables.record(planned.archive, deliveries)
     except BaseException:
         _give_back(workspace, planned.archive, pa.concat_arrays([replies, late]))
         raise

@@ -18,10 +18,10 @@ from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.source.durables import consumer_missing_error, durable_of, make_again
 from nats3_dagster.archive.stored import folder
-from nats3_dagster.archive.take.claimed import Receipt
 from nats3_dagster.archive.take.commit import Round, commit
 from nats3_dagster.archive.take.job import TakeJob
 from nats3_dagster.archive.take.plan import plan
+from nats3_dagster.archive.take.pulled import Receipt
 from nats3_dagster.archive.take.settlement import noticed, settle
 from nats3_dagster.errors import Nats3Error, SourceError
 from nats3_dagster.fault_points import fault_point

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.take.claim import ClaimLimits
 from nats3_dagster.jetstream.take.durable import Durable
+from nats3_dagster.jetstream.take.pull import PullLimits
 from nats3_dagster.model import ArchiveSpec, Deliveries, SeqRange, StreamState
 from nats3_dagster.objects import StoreOptions
 
@@ -25,7 +25,7 @@ class TakeJob:
     covered: tuple[SeqRange, ...]
     spans: tuple[tuple[str, SeqRange], ...]
     # Of each task; and how many messages all of them may hold.
-    limits: ClaimLimits
+    limits: PullLimits
     most_held: int
     nats: NatsOptions
     store: StoreOptions

@@ -1,4 +1,4 @@
-"""The plan of a round: what the tasks claim from an archive's durable, and what they need to know of it."""
+"""The plan of a round: what the tasks pull from an archive's durable, and what they need to know of it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,8 +10,8 @@ from nats3_dagster.archive.take.settlement import noticed
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.read.contents import held_ranges
-from nats3_dagster.jetstream.take.claim import ClaimLimits
 from nats3_dagster.jetstream.take.durable import Durable
+from nats3_dagster.jetstream.take.pull import PullLimits
 from nats3_dagster.jetstream.take.turns import new_subject
 from nats3_dagster.model import Archive, SeqRange, StreamState
 from nats3_dagster.model.erasure import joined
@@ -26,7 +26,7 @@ _NO_END = (1 << 62) - 1
 
 @dataclass(frozen=True, slots=True)
 class TakePlan:
-    """One round of a run: what is claimed, stored, committed and acknowledged together."""
+    """One round of a run: what is pulled, stored, committed and acknowledged together."""
 
     archive: Archive
     job: TakeJob
@@ -59,7 +59,7 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: i
             )
         ),
         catalog.hours.spans_from(archive, state.incarnation, known.first),
-        ClaimLimits(share, CHUNK_BYTES, state.last_seq, patience_s),
+        PullLimits(share, CHUNK_BYTES, state.last_seq, patience_s),
         most_held,
         settings.nats,
         settings.store,
@@ -81,10 +81,10 @@ def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: i
 
 
 def _shares(durable: Durable, state: StreamState, messages: int, parallel: int) -> tuple[int, int]:
-    """Returns the maximum of messages that a task claims, and the number of tasks that share a round of this number of
+    """Returns the maximum of messages that a task pulls, and the number of tasks that share a round of this number of
     `messages`.
 
-    What comes again lies between messages that are archived or claimed: one task sorts it in."""
+    What comes again lies between messages that are archived or pulled: one task sorts it in."""
     if parallel == 1 or durable.outstanding:
         return CHUNK_MESSAGES, 1
     share = min(max(-(-messages // parallel), TASK_MESSAGES), CHUNK_MESSAGES)

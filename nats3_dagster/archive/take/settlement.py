@@ -11,7 +11,7 @@ from nats3_dagster.archive.captures.adopt import adopt
 from nats3_dagster.archive.captures.commit import merged
 from nats3_dagster.archive.source.durables import consumer_missing_error, may_have_lost
 from nats3_dagster.archive.stored.erased import erased_of
-from nats3_dagster.archive.take.claimed import absence
+from nats3_dagster.archive.take.pulled import absence
 from nats3_dagster.errors import SourceError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS, format_time
@@ -60,7 +60,7 @@ def noticed(workspace: Workspace, archive: Archive, durable: Durable) -> Deliver
     deliveries = Deliveries(
         durable.created_ns, durable.floor_consumer_seq, missed_seq=max(missed_seq, durable.floor_seq)
     )
-    workspace.catalog.durables.keep(archive, deliveries)
+    workspace.catalog.durables.record(archive, deliveries)
     return deliveries
 
 
@@ -77,7 +77,7 @@ def settle(workspace: Workspace, archive: Archive, state: StreamState) -> Settle
         if chunks or gaps:
             workspace.catalog.chunks.commit(archive, chunks, gaps, begun=begun, deliveries=deliveries)
         elif deliveries != workspace.catalog.durables.deliveries(archive):
-            workspace.catalog.durables.keep(archive, deliveries)
+            workspace.catalog.durables.record(archive, deliveries)
         adopted += chunks
         # What was adopted accounts for deliveries, and so for what else is absent.
         if not chunks:

@@ -1,4 +1,4 @@
-"""The worker's side of a capture through a durable: claim messages, write chunks, put them into the store.
+"""The worker's side of a capture through a durable: pull messages, write chunks, put them into the store.
 
 Invariant: nothing is acknowledged here. The receipt comes last, when every object is in the store; a failure before it
 gives the messages back.
@@ -12,20 +12,20 @@ import pyarrow as pa
 
 from nats3_dagster.archive.captures.rewrite import Origin
 from nats3_dagster.archive.source.absence import Absences
-from nats3_dagster.archive.take.claimed import PreviousTasks, Receipt, Uncaptured, absence, uncaptured
 from nats3_dagster.archive.take.job import TakeJob
+from nats3_dagster.archive.take.pulled import PreviousTasks, Receipt, Uncaptured, absence, uncaptured
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import held_ranges
 from nats3_dagster.jetstream.streams import same_stream
-from nats3_dagster.jetstream.take.claim import Claim
+from nats3_dagster.jetstream.take.pull import Pull
 from nats3_dagster.jetstream.take.turns import Turn
 from nats3_dagster.model import ChunkMeta, Gap, Reason, SeqRange
 from nats3_dagster.objects import Bucket
 
 Outcome = ChunkMeta | Gap | Receipt
-# With more lost ranges than this in a claim its chunks have them inside, and every absent sequence counts as lost: a
+# With more lost ranges than this in a pull its chunks have them inside, and every absent sequence counts as lost: a
 # chunk a message would be worse.
 MOST_CUTS = 100
 # pa.array() imports pandas, which takes 0.28 s of processor time, into each process that imports this module.
@@ -44,33 +44,33 @@ class TakeCapture:
 
     def outcomes(self) -> Iterator[Outcome]:
         job = self._job
-        claim = Claim(job.nats, job.state.incarnation, job.durable)
+        pull = Pull(job.nats, job.state.incarnation, job.durable)
         with ExitStack() as stack:
             with Turn(job.nats, job.turns, self._task) as turn:
                 if turn.state is None:
                     yield Receipt(_NOTHING, 0, turn.was_given, 0, _NOTHING)
                     return
                 ahead = PreviousTasks(**turn.state)
-                stack.enter_context(claim)
+                stack.enter_context(pull)
                 room = min(job.limits.messages, job.most_held - ahead.held)
-                claimed = claim.take(replace(job.limits, messages=room, held=ahead.held))
-                new = uncaptured(claimed, job.covered, job.spans, ahead, job.deliveries.most)
-                if claimed.full and new.ahead.held < job.most_held:
+                pulled = pull.take(replace(job.limits, messages=room, held=ahead.held))
+                new = uncaptured(pulled, job.covered, job.spans, ahead, job.deliveries.most)
+                if pulled.full and new.ahead.held < job.most_held:
                     turn.next = asdict(new.ahead)
             fault_point("take.claimed")
             # A message that another client has not acknowledged was delivered once at least, and comes again.
-            rest = job.deliveries.unaccounted(claimed.consumer_seq) - new.ahead.accounted - claimed.elsewhere
+            rest = job.deliveries.unaccounted(pulled.consumer_seq) - new.ahead.accounted - pulled.elsewhere
             if len(new.seqs):
-                yield from self._chunks(new, ahead, claim.link, shared=rest > 0)
-            replies, late = (claimed.replies.filter(pa.array(mask)) for mask in (~new.late, new.late))
+                yield from self._chunks(new, ahead, pull.link, shared=rest > 0)
+            replies, late = (pulled.replies.filter(pa.array(mask)) for mask in (~new.late, new.late))
             yield Receipt(
                 replies,
                 len(replies) - len(new.seqs),
-                claimed.full or len(late) > 0,
-                claimed.elsewhere,
+                pulled.full or len(late) > 0,
+                pulled.elsewhere,
                 late,
                 int(new.deliveries[~new.late].sum()),
-                int(claimed.counts[~new.late].max(initial=1)),
+                int(pulled.counts[~new.late].max(initial=1)),
             )
 
     def _chunks(self, new: Uncaptured, ahead: PreviousTasks, link: Link, *, shared: bool) -> Iterator[ChunkMeta | Gap]:

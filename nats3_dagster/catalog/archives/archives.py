@@ -14,7 +14,7 @@ from uuid import UUID
 
 from psycopg import errors
 
-from nats3_dagster.catalog.archives.durables import keep_deliveries
+from nats3_dagster.catalog.archives.durables import record_deliveries
 from nats3_dagster.catalog.contents.coverage import Coverages
 from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow
 from nats3_dagster.catalog.session.pool import Session
@@ -76,7 +76,7 @@ class Archives:
         with self._session.transaction() as sql:
             archive = insert_archive(sql, spec, job_name, paused=paused, presets=presets)
             if deliveries:
-                keep_deliveries(sql, archive, deliveries)
+                record_deliveries(sql, archive, deliveries)
             self._coverage.observe(archive, state)
         return archive
 
@@ -185,7 +185,7 @@ class Archives:
             assert row is not None
         return row.archive()
 
-    def settled(self, archive: Archive) -> Archive:
+    def reread(self, archive: Archive) -> Archive:
         """The archive as it is now. A change of its subjects that this does not show will count for sequences that the
         stream gets after this call. Raises Conflict when it was deleted."""
         with self._session.transaction() as sql:

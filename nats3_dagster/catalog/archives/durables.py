@@ -39,11 +39,11 @@ class Durables:
             for row in rows
         }
 
-    def keep(self, archive: Archive, deliveries: Deliveries) -> None:
+    def record(self, archive: Archive, deliveries: Deliveries) -> None:
         with self._session.transaction() as sql:
-            keep_deliveries(sql, archive, deliveries)
+            record_deliveries(sql, archive, deliveries)
 
 
-def keep_deliveries(sql: Statements, archive: Archive, deliveries: Deliveries) -> None:
-    """`Durables.keep` inside a transaction."""
-    sql.run("keep_deliveries", archive=archive.id, **asdict(deliveries))
+def record_deliveries(sql: Statements, archive: Archive, deliveries: Deliveries) -> None:
+    """`Durables.record` inside a transaction."""
+    sql.run("record_deliveries", archive=archive.id, **asdict(deliveries))

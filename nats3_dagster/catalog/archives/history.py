@@ -25,12 +25,12 @@ class History:
             return tuple(sql.rows(Happening, "history", archives=ids, since=since, limit_to=limit))
 
     def refused(self, archive: Archive, what: str, detail: Mapping[str, object], error: Conflict) -> None:
-        """Keep what a person asked for and nats3 refused."""
+        """Record what a person asked for and nats3 refused."""
         told = {"error_kind": "held" if isinstance(error, Held) else "conflict", "error": redacted(error.what)}
         with self._session.transaction() as sql:
             note(sql, archive, what, {**detail, **told})
 
 
 def note(sql: Statements, archive: Archive, what: str, detail: Mapping[str, object]) -> None:
-    """Keep what is done to an archive, in the transaction that does it."""
+    """Record what is done to an archive, in the transaction that does it."""
     sql.run("add_event", archive=archive.id, what=what, detail=json.dumps(dict(detail)), run_id=current_run())

@@ -13,7 +13,7 @@ import psycopg
 
 from nats3_dagster.actor import current_run
 from nats3_dagster.catalog.archives.archives import lock_archive
-from nats3_dagster.catalog.archives.durables import keep_deliveries
+from nats3_dagster.catalog.archives.durables import record_deliveries
 from nats3_dagster.catalog.archives.history import note
 from nats3_dagster.catalog.contents.chunk_rows import add_chunks, id_of
 from nats3_dagster.catalog.contents.subjects import from_stored
@@ -85,7 +85,7 @@ class Chunks:
                         ranges=[to_multirange(g.ranges) for g in gaps],
                     )
                 if deliveries:
-                    keep_deliveries(sql, archive, deliveries)
+                    record_deliveries(sql, archive, deliveries)
                 if what:
                     note(sql, archive, what, {"chunks": len(chunks)})
                 fault_point("capture.in_commit")

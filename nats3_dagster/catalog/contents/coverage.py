@@ -36,19 +36,19 @@ class Coverages:
         self._session = session
 
     def observe(self, archive: Archive, state: StreamState) -> None:
-        """Keep the stream's state. The archive's first incarnation begins here, with the oldest message the stream has;
-        another one only by `adopt`."""
+        """Record the stream's state. The archive's first incarnation begins here, with the oldest message that the
+        stream has; another one only by `begin`."""
         with self._session.transaction() as sql:
-            incarnation = self._keep_state(sql, state)
+            incarnation = self._record_state(sql, state)
             if not sql.value(bool, "has_coverage", archive=archive.id):
                 self._begin(sql, archive, state, incarnation)
 
-    def adopt(self, archive: Archive, state: StreamState, start: int = 1) -> None:
-        """Keep the stream's state and archive this incarnation as well. One made after an earlier one of this archive
+    def begin(self, archive: Archive, state: StreamState, start: int = 1) -> None:
+        """Record the stream's state and archive this incarnation as well. One made after an earlier one of this archive
         is expected from its first sequence on, or from `start` on if that is later: what expired before it was seen is
         a loss."""
         with self._session.transaction() as sql:
-            self._begin(sql, archive, state, self._keep_state(sql, state), start)
+            self._begin(sql, archive, state, self._record_state(sql, state), start)
 
     def extend_back(self, archive: Archive, incarnation: Incarnation, start: int) -> None:
         """Let the archive begin with this sequence, unless it begins before it."""
@@ -74,7 +74,7 @@ class Coverages:
             )
 
     def record_unknown_end(self, archive: Archive, incarnation: Incarnation, last: int) -> None:
-        """Keep that the stream was removed, and may have had messages after this sequence that no process saw."""
+        """Record that the stream was removed, and may have had messages after this sequence that no process saw."""
         with self._session.transaction() as sql:
             sql.run("record_unknown_end", archive=archive.id, last=last, **_named(incarnation))
 
@@ -129,10 +129,12 @@ class Coverages:
         with self._session.reading() as sql:
             return sql.row(Witness, "witness", archive=archive.id, **_named(incarnation))
 
-    def keep_witness(self, archive: Archive, incarnation: Incarnation, witness: Witness) -> None:
-        """Keep it, unless a newer one is known."""
+    def record_witness(self, archive: Archive, incarnation: Incarnation, witness: Witness) -> None:
+        """Record it, unless a newer one is known."""
         with self._session.transaction() as sql:
-            sql.run("keep_witness", archive=archive.id, seq=witness.seq, time_ns=witness.time_ns, **_named(incarnation))
+            sql.run(
+                "record_witness", archive=archive.id, seq=witness.seq, time_ns=witness.time_ns, **_named(incarnation)
+            )
 
     def last_state(self, incarnation: Incarnation) -> StreamState | None:
         """The stream's state when it was last observed; None when it never was."""
@@ -147,7 +149,7 @@ class Coverages:
             row = sql.row(StreamRow, "stream_state", **_named(incarnation))
         return row.removing if row else {}
 
-    def _keep_state(self, sql: Statements, state: StreamState) -> int:
+    def _record_state(self, sql: Statements, state: StreamState) -> int:
         return sql.value(
             int,
             "observe_stream",

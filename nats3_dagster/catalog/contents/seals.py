@@ -72,8 +72,8 @@ class Seals:
         with self._session.transaction() as sql:
             lock_archive(sql, archive, again)
             sql.run("lock_removals_shared", bucket=seal.bucket)
-            claimed = sql.value(bool, "object_claimed", bucket=seal.bucket, key=seal.key)
-            if claimed or sql.values(str, "removed_since", buckets=[seal.bucket], keys=[seal.key], since=begun):
+            reserved = sql.value(bool, "object_reserved", bucket=seal.bucket, key=seal.key)
+            if reserved or sql.values(str, "removed_since", buckets=[seal.bucket], keys=[seal.key], since=begun):
                 raise Conflict(f"The object {seal.key} is being removed from the store", again)
             # A higher number is right: the bucket has manifests that the catalog does not know.
             if _unsealed(sql, archive, seal.hour).number > seal.number:
@@ -81,7 +81,7 @@ class Seals:
             if sql.value_or_none(int, "add_seal", archive=archive.id, **asdict(seal)) is None:
                 raise Conflict(f"Hour {seal.hour} of archive {archive.name} changed while it was sealed", again)
 
-    def known_keys(self, bucket: str, keys: Sequence[str]) -> set[str]:
+    def sealed_keys(self, bucket: str, keys: Sequence[str]) -> set[str]:
         """Returns the keys in this bucket that a seal has, of any archive and valid or not."""
         with self._session.reading() as sql:
             return set(sql.values(str, "sealed_keys", bucket=bucket, keys=[*keys]))

@@ -80,11 +80,11 @@ class Rebuilds:
             sql.run("begin_rebuilt", archive=archive.id, incarnation=id_, start=start)
             return id_
 
-    def keep(self, archive: Archive, incarnation: Incarnation, unknown_after: int | None) -> None:
-        """Keep that the stream was restored and continues the incarnation, or was removed."""
+    def record(self, archive: Archive, incarnation: Incarnation, unknown_after: int | None) -> None:
+        """Record that the stream was restored and continues the incarnation, or was removed."""
         with self._session.transaction() as sql:
             sql.run(
-                "keep_rebuilt",
+                "record_rebuilt",
                 archive=archive.id,
                 stream=incarnation.stream,
                 created_ns=incarnation.created_ns,

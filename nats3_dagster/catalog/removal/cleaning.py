@@ -65,7 +65,7 @@ class Cleaning:
     def _fold(self, replay_id: str) -> int:
         """Keep the replay without its chunks and attempts."""
         with self._session.transaction() as sql:
-            if not sql.values(str, "keep_whole_hours", replay=replay_id):
+            if not sql.values(str, "record_whole_hours", replay=replay_id):
                 return 0
             sql.run("count_attempts", replay=replay_id)
             rows = sql.run("forget_attempts", replay=replay_id)

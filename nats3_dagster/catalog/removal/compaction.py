@@ -94,6 +94,6 @@ class Compaction:
             fault_point("compact.in_swap")
 
     def mark(self, archive: Archive, hour: str, revision: int) -> None:
-        """Keep that the hour, as of this revision of it, has nothing to merge, if it is sealed."""
+        """Record that the hour, as of this revision of it, has nothing to merge, if it is sealed."""
         with self._session.transaction() as sql:
             sql.run("mark_compacted", archive=archive.id, hour=hour, revision=revision)

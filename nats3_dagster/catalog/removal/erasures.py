@@ -90,7 +90,7 @@ class Erasures:
     def decide(
         self, archive: Archive, record: ErasureRecord, digest: str, *, reason: str, chosen_by: Sequence[str]
     ) -> None:
-        """Keep an erasure that was asked for, in the history too, and note that nothing may write its messages from
+        """Record an erasure that was asked for, in the history too, and note that nothing may write its messages from
         now on. Raises Held if a hold covers one of its chunks, Conflict if a running replay has to publish one; then
         nothing was done."""
         with self._session.transaction() as sql:
@@ -114,8 +114,8 @@ class Erasures:
                 note(sql, archive, "erased", detail)
 
     def learn(self, archive: Archive, record: ErasureRecord, digest: str) -> None:
-        """Keep an erasure whose record was found beside the chunks, as one that is not finished: this catalog is older,
-        or was made again."""
+        """Record an erasure whose record was found beside the chunks, as one that is not finished: this catalog is
+        older, or was made again."""
         with self._session.transaction() as sql:
             lock_archive(sql, archive)
             if _add(sql, archive, record, digest, "its record was found beside the chunks", ()):
@@ -187,7 +187,7 @@ class Erasures:
             return sql.values(str, "unfinished_erasures")
 
     def left_over(self, archive: Archive, objects: int) -> None:
-        """Keep how many objects with erased messages a search found and could not remove."""
+        """Record how many objects with erased messages a search found and could not remove."""
         with self._session.transaction() as sql:
             sql.run("note_left_over", archive=archive.id, objects=objects)
 
@@ -209,7 +209,7 @@ class Erasures:
             return sql.values(str, "former_copies", archive=archive.id)
 
     def add_former_copies(self, archive: Archive, buckets: Collection[str]) -> None:
-        """Keep former copies of an archive that is made again."""
+        """Record former copies of an archive that is made again."""
         with self._session.transaction() as sql:
             sql.run("add_former_copies", archive=archive.id, buckets=list(buckets))
 

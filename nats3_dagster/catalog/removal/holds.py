@@ -1,6 +1,6 @@
 """Holds: what must not leave an archive.
 
-Invariant: Postgres refuses, at the end of the transaction, whatever takes held messages out of an archive, or claims
+Invariant: Postgres refuses, at the end of the transaction, whatever takes held messages out of an archive, or reserves
 their objects; no caller has to ask (migrations/sql/0100_holds.sql).
 """
 

@@ -1,7 +1,8 @@
 """Removals: which objects may be deleted from the store.
 
-Invariant: an object is claimed, then deleted, then marked as removed. Postgres refuses to claim a live chunk's object,
-and refuses a chunk whose object is claimed: a capture takes over an object that the store has under the same name.
+Invariant: an object is reserved, then deleted, then marked as removed. Postgres refuses to reserve the object of a live
+chunk, and refuses a chunk whose object is reserved: a capture takes over an object that the store has under the same
+name.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -74,12 +75,12 @@ class Removals:
                 raise failed(error, self._session.where) from error
             yield
 
-    def claim(self, bucket: str, keys: Sequence[str]) -> tuple[str, ...]:
+    def reserve(self, bucket: str, keys: Sequence[str]) -> tuple[str, ...]:
         """Returns the keys that may be deleted now: no live chunk has them, and none can until `finish`. Call it under
-        `alone`: what a process that died has claimed is claimed again."""
+        `alone`: what a process that died has reserved is reserved again."""
         with self._session.transaction() as sql:
             sql.run("lock_removals", bucket=bucket)
-            return tuple(sql.values(str, "claim_removals", bucket=bucket, keys=list(keys)))
+            return tuple(sql.values(str, "reserve_removals", bucket=bucket, keys=list(keys)))
 
     def known(self, bucket: str, keys: Sequence[str], *, with_deleted: bool = True) -> set[str]:
         """Returns those of the keys that a chunk has or had, or that a process is removing now; not those that were
@@ -103,12 +104,12 @@ class Removals:
             sql.run("add_swept_events", bucket=bucket, keys=list(keys))
 
     def release(self, bucket: str, keys: Sequence[str]) -> None:
-        """Gives these claimed keys back: nothing was done about them."""
+        """Gives these reserved keys back: nothing was done about them."""
         with self._session.transaction() as sql:
             sql.run("release_removals", bucket=bucket, keys=list(keys))
 
     def refused(self, bucket: str, keys: Sequence[str]) -> None:
-        """Records that the store refused to delete these claimed keys."""
+        """Records that the store refused to delete these reserved keys."""
         with self._session.transaction() as sql:
             sql.run("release_removals", bucket=bucket, keys=list(keys))
             sql.run("add_refused_removals", bucket=bucket, keys=list(keys))

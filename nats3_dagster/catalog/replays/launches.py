@@ -16,23 +16,23 @@ from nats3_dagster.steps import Next
 
 
 class Launches:
-    """Claim, begin and revoke."""
+    """Reserve, begin and revoke."""
 
     def __init__(self, session: Session, replays: Replays) -> None:
         self._session, self._replays = session, replays
 
-    def claim(self, known: Replay, *, queued: bool = False) -> int:
+    def reserve(self, replay: Replay, *, queued: bool = False) -> int:
         """The number of the run or process that the caller is about to start: what was started before it may not begin
-        any more. The replay is planned from now on. `known`: what the caller knows of it. `queued`: it may be long
+        any more. The replay is planned from now on. `replay`: what the caller knows of it. `queued`: it may be long
         before it begins. Raises Conflict when another run was started since, or an attempt has begun."""
         with self._session.transaction() as sql:
             number = sql.value_or_none(
-                int, "claim_launch", replay=known.id, launch=known.launch, attempt=known.attempt, queued=queued
+                int, "reserve_launch", replay=replay.id, launch=replay.launch, attempt=replay.attempt, queued=queued
             )
         if number is None:
             raise Conflict(
-                f"Replay {known.id} was just started, paused or deleted by another process",
-                Next.GET_REPLAY(replay=known.id),
+                f"Replay {replay.id} was just started, paused or deleted by another process",
+                Next.GET_REPLAY(replay=replay.id),
             )
         return number
 

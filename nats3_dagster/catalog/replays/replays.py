@@ -198,11 +198,11 @@ class Replays:
         with self._session.reading() as sql:
             return sql.value_or_none(int, "replay_archive", replay=replay_id) or unknown(replay_id)
 
-    def keep_progress(self, replay_id: str, attempt: int, published: int, found: int) -> None:
+    def record_progress(self, replay_id: str, attempt: int, published: int, found: int) -> None:
         """Records the numbers of messages that the attempt's tasks have published, and found, in chunks that are not
         done. Nothing is kept of an attempt that a later one has overtaken, nor of one that has ended."""
         with self._session.transaction() as sql:
-            sql.run("keep_progress", replay=replay_id, attempt=attempt, published=published, found=found)
+            sql.run("record_progress", replay=replay_id, attempt=attempt, published=published, found=found)
 
     def finish(self, replay_id: str, attempt: int, state: ReplayState, error: str | None = None) -> None:
         """End the attempt and the replay, unless a later attempt has begun or the replay has succeeded. Raises

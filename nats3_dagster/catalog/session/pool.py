@@ -72,7 +72,7 @@ class Session:
             if self._thread.statements is not None:
                 yield self._thread.statements
                 return
-            connection = self._take()
+            connection = self._borrow()
             self._thread.statements = Statements(connection)
             try:
                 yield self._thread.statements
@@ -92,7 +92,7 @@ class Session:
                     share_version(statements, self.where)
                 yield statements
 
-    def _take(self) -> Connection:
+    def _borrow(self) -> Connection:
         if os.getpid() != self._process:
             raise CatalogError("The catalog was opened before this process was forked", "Open it in each process")
         if not self._free.acquire(timeout=_WAIT_S):

@@ -41,7 +41,7 @@ class RunLocks:
         """Shows that this process lives. A lock that was lost with its connection, as after a failover of Postgres, is
         taken again as soon as Postgres answers. Raises CatalogError when it cannot be taken the first time."""
         first, ended = self._locked(run_id), threading.Event()
-        keeper = threading.Thread(target=self._keep, args=(run_id, first, ended), name="nats3-run-lock", daemon=True)
+        keeper = threading.Thread(target=self._hold, args=(run_id, first, ended), name="nats3-run-lock", daemon=True)
         keeper.start()
         try:
             yield
@@ -49,7 +49,7 @@ class RunLocks:
             ended.set()
             keeper.join(LOOK_S)
 
-    def _keep(self, run_id: str, connection: Connection, ended: threading.Event) -> None:
+    def _hold(self, run_id: str, connection: Connection, ended: threading.Event) -> None:
         while not ended.wait(LOOK_S):
             try:
                 if connection.closed:

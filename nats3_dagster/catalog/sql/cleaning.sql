@@ -6,8 +6,8 @@ where folded_at is null and (deleted_at < now() - make_interval(secs => :keep_s)
 order by created_at
 limit :limit_to;
 
--- name: keep_whole_hours(replay)
--- Keeps the hours that a replay published whole, and marks it as folded; no row if another process did it.
+-- name: record_whole_hours(replay)
+-- Records the hours that a replay published whole, and marks it as folded; no row if another process did it.
 update nats3.replay r
 set folded_at = now(), whole_hours = array(select hour from nats3.whole_hours(array[r.id]) order by hour)
 where r.id = :replay and r.folded_at is null

@@ -21,7 +21,7 @@ select coalesce(max(h.revision), 0) as revision, coalesce(sum(h.chunks), 0)::big
 from nats3.hour h where h.archive_id = :archive::bigint and h.hour = :hour;
 
 -- name: add_merged(chunks, buckets, keys)
--- Keeps for each retired chunk the live one that has its messages, by that one's object; and the same for what was merged
+-- Records for each retired chunk the live one that has its messages, by that one's object; and the same for what was merged
 -- into it before.
 with merged as (
     select o.chunk_id, c.id as into_id
@@ -42,7 +42,7 @@ from (
 where e.archive_id = :archive and e.hour = :hour and (e.revision, e.chunks) = (:revision::bigint, :chunks::bigint);
 
 -- name: mark_compacted(archive, hour, revision)
--- Keeps that nothing in the hour is to be merged, if it is sealed and has not changed since this revision.
+-- Records that nothing in the hour is to be merged, if it is sealed and has not changed since this revision.
 update nats3.archive_hours a set compacted = a.compacted + int4multirange(nats3.hour_range(:hour, :hour))
 where a.archive_id = :archive and a.sealed @> nats3.hour_number(:hour)
   and :revision = coalesce((select max(revision) from nats3.hour where archive_id = :archive and hour = :hour), 0);

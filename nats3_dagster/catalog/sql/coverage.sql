@@ -1,5 +1,5 @@
 -- name: observe_stream(stream, created_ns, config, removing, first_seq, last_seq, first_ns, last_ns, messages, bytes)
--- Keeps the state of a stream as it was seen now; the id of its incarnation.
+-- Records the state of a stream as it was seen now; the id of its incarnation.
 insert into nats3.incarnation as i
     (stream, created_ns, config, removing, first_seq, last_seq, first_ns, last_ns, messages, bytes)
 values (:stream, :created_ns, :config::jsonb, :removing::jsonb, :first_seq, :last_seq, :first_ns, :last_ns, :messages,
@@ -42,7 +42,7 @@ where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream
   and c.start_seq > :start;
 
 -- name: record_unknown_end(archive, stream, created_ns, last)
--- Keeps the last sequence that the removed stream was seen with.
+-- Records the last sequence that the removed stream was seen with.
 update nats3.coverage c set unknown_after = :last
 from nats3.incarnation i
 where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns;
@@ -75,8 +75,8 @@ select c.witness_seq as seq, c.witness_ns as time_ns
 from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id
 where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns and c.witness_seq is not null;
 
--- name: keep_witness(archive, stream, created_ns, seq, time_ns)
--- Keeps the store time of a captured sequence, unless that of a newer one is known.
+-- name: record_witness(archive, stream, created_ns, seq, time_ns)
+-- Records the store time of a captured sequence, unless that of a newer one is known.
 update nats3.coverage c set witness_seq = :seq, witness_ns = :time_ns
 from nats3.incarnation i
 where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns

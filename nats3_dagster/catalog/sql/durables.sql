@@ -8,8 +8,8 @@ from nats3.durable where archive_id = :archive;
 select d.archive_id, d.created_ns, d.consumer_seq, d.accounted, d.most_deliveries as most, d.missed_seq
 from nats3.durable d join nats3.archive a on a.id = d.archive_id where a.deleted_at is null;
 
--- name: keep_deliveries(archive, created_ns, consumer_seq, accounted, most, missed_seq)
--- Keeps which deliveries of its durable the archive accounts for.
+-- name: record_deliveries(archive, created_ns, consumer_seq, accounted, most, missed_seq)
+-- Records which deliveries of its durable the archive accounts for.
 insert into nats3.durable (archive_id, created_ns, consumer_seq, accounted, most_deliveries, missed_seq)
 values (:archive, :created_ns, :consumer_seq, :accounted, :most, :missed_seq)
 on conflict (archive_id) do update set

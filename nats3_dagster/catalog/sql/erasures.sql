@@ -11,7 +11,7 @@ with added as (
 select id from added;
 
 -- name: add_erased_ranges(archive, erasure, created_ns, ranges)
--- Keeps the sequences of one incarnation that an erasure erases.
+-- Records the sequences of one incarnation that an erasure erases.
 insert into nats3.erased_range (erasure_id, archive_id, created_ns, seqs)
 select :erasure, :archive, :created_ns, r from unnest(:ranges::int8multirange) r;
 
@@ -93,7 +93,7 @@ select distinct a.name from nats3.open_erasure o join nats3.erasure e on e.id = 
 where a.deleted_at is null order by a.name;
 
 -- name: note_left_over(archive, objects)
--- Keeps how many objects the last search found and could not remove.
+-- Records how many objects the last search found and could not remove.
 update nats3.open_erasure o set left_over = :objects from nats3.erasure e
 where e.id = o.erasure_id and e.archive_id = :archive;
 
@@ -116,7 +116,7 @@ from finished f join nats3.erasure e using (id) order by e.number;
 select bucket from nats3.former_copy where archive_id = :archive order by bucket;
 
 -- name: add_former_copies(archive, buckets)
--- Keeps former copies of an archive that is made again.
+-- Records former copies of an archive that is made again.
 insert into nats3.former_copy (archive_id, bucket) select :archive, unnest(:buckets::text[]) on conflict do nothing;
 
 -- name: forget_former_copy(archive, bucket)

@@ -1,9 +1,9 @@
 -- name: add_event(archive, what, detail, run_id)
--- Keeps what was done to an archive.
+-- Records what was done to an archive.
 insert into nats3.event (archive_id, what, detail, dagster_run_id) values (:archive, :what, :detail::jsonb, :run_id);
 
 -- name: add_swept_events(bucket, keys)
--- Keeps, for each archive that had them, that these objects were removed.
+-- Records, for each archive that had them, that these objects were removed.
 insert into nats3.event (archive_id, what, detail)
 select archive_id, 'swept', jsonb_build_object('objects', count(*))
 from (

@@ -1,5 +1,5 @@
 -- name: remember_stream(stream, created_ns, config, removing, start)
--- Keeps that there was a stream, and its configuration unless the stream was ever observed; the id of its incarnation.
+-- Records that there was a stream, and its configuration unless the stream was ever observed; the id of its incarnation.
 insert into nats3.incarnation as i
     (stream, created_ns, config, removing, first_seq, last_seq, first_ns, last_ns, messages, bytes)
 values (:stream, :created_ns, :config::jsonb, :removing::jsonb, :start, :start - 1, 0, 0, 0, 0)
@@ -12,8 +12,8 @@ returning id;
 insert into nats3.coverage as c (archive_id, incarnation_id, start_seq) values (:archive, :incarnation, :start)
 on conflict (archive_id, incarnation_id) do update set start_seq = least(c.start_seq, excluded.start_seq);
 
--- name: keep_rebuilt(archive, stream, created_ns, restored_ns, unknown_after)
--- Keeps what the settings beside the chunks say of an incarnation.
+-- name: record_rebuilt(archive, stream, created_ns, restored_ns, unknown_after)
+-- Records what the settings beside the chunks say of an incarnation.
 update nats3.coverage c set restored_ns = :restored_ns::bigint, unknown_after = :unknown_after::bigint
 from nats3.incarnation i
 where i.id = c.incarnation_id and c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns;

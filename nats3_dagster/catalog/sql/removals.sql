@@ -6,7 +6,7 @@ select pg_advisory_lock(hashtextextended('nats3.removing.' || :bucket, 0));
 -- Lets claims and commits of a bucket wait for one another: a claim holds this lock alone, a commit shares it.
 select pg_advisory_xact_lock(hashtextextended('nats3.removal.' || :bucket, 0));
 
--- name: claim_removals(bucket, keys)
+-- name: reserve_removals(bucket, keys)
 -- Claims the objects that neither a live chunk nor the newest seal of an hour has, and that no hold keeps; their keys.
 insert into nats3.removal (bucket, key)
 select :bucket, key from unnest(:keys::text[]) as o(key)

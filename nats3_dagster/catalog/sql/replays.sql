@@ -96,7 +96,7 @@ select (select coalesce(sum(c.planned), 0) from nats3.replay_chunk c
 from nats3.replay r left join nats3.replay_attempt t on t.replay_id = r.id and t.attempt = r.attempt
 where r.id = :replay;
 
--- name: claim_launch(replay, launch, attempt, queued)
+-- name: reserve_launch(replay, launch, attempt, queued)
 -- Counts another start of a run or process for the replay, unless another process did so, or began an attempt, since; its
 -- number.
 update nats3.replay set launch = launch + 1, launch_begun = false, launched_at = case when not :queued then now() end,
@@ -152,7 +152,7 @@ select id, :attempt, :run_id, published + found from nats3.replay where id = :re
 update nats3.replay_attempt set state = :state, error = :error, finished_at = now()
 where replay_id = :replay and attempt = :attempt and state = 'running';
 
--- name: keep_progress(replay, attempt, published, found)
+-- name: record_progress(replay, attempt, published, found)
 -- Replaces what is known of the chunks that are not done, while the attempt runs.
 update nats3.replay set progress_published = :published, progress_found = :found
 where id = :replay and attempt = :attempt and state = 'running';

@@ -121,7 +121,7 @@ order by lower(o.seqs);
 -- Makes claims of objects of the bucket wait until the transaction ends (see lock_removals).
 select pg_advisory_xact_lock_shared(hashtextextended('nats3.removal.' || :bucket, 0));
 
--- name: object_claimed(bucket, key)
+-- name: object_reserved(bucket, key)
 -- True if the object is being removed from the store.
 select exists (select from nats3.removal where bucket = :bucket and key = :key and removed_at is null);
 

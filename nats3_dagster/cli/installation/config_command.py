@@ -48,7 +48,7 @@ def show_(output: Output = Format.table) -> None:
 def get(key: Key, output: Output = Format.table) -> None:
     """One value in force, alone on its line. A secret is stars; exit status 1 if nothing is set."""
     settings = Settings.load()
-    name = _known(key)
+    name = _key_named(key)
     value = settings.shown(name)
     if value in (None, ""):
         raise Nats3Error(f"{name} is not set", f"Set it: nats3 config set {name.replace('_', '-')} VALUE")
@@ -78,7 +78,7 @@ def set_(
         return
     if value is None:
         raise OperatorError("No value is given", "Write nats3 config set KEY VALUE, or KEY --unset")
-    name = _known(key)
+    name = _key_named(key)
     is_in_command_line = value != "-"
     written = _valid(name, value if is_in_command_line else _read_value(name))
     if is_in_command_line and holds_secret(name, value):
@@ -101,7 +101,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _known(text: str) -> str:
+def _key_named(text: str) -> str:
     if key := key_of(text):
         return key
     near = nearest_key(text)

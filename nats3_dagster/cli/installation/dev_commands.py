@@ -16,7 +16,7 @@ import typer
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from nats3_dagster.cli.embedded import addresses, open_stack, running, serve, what_next
-from nats3_dagster.cli.exit_status import take_interrupts
+from nats3_dagster.cli.exit_status import end_by_interrupts
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.terminal.options import Output
@@ -65,7 +65,7 @@ def dev(
     """Start the embedded servers and the Dagster UI, and stay until interrupted. `nats3 dev stop` ends what is left."""
     if context.invoked_subcommand is not None:
         return
-    take_interrupts()
+    end_by_interrupts()
     stack = open_stack()
     servers_stay = stack_only or any(stack.running().values())
     try:
@@ -192,7 +192,7 @@ def demo(
     from nats3_dagster.dev.demo import run_demo
     from nats3_dagster.dev.demo_report import as_rows, document_of
 
-    take_interrupts()
+    end_by_interrupts()
     # The runs of the demo are then in the UI.
     os.environ["DAGSTER_HOME"] = str(dagster_home())
     with steps() as on_step:

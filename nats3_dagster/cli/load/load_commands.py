@@ -118,7 +118,7 @@ def pause(
         replay_id = jobs.named(workspace, chosen).replay.id
         with step("Waiting until it has stopped"):
             paused = control.pause(workspace, replay_id, "Paused by nats3 load pause")
-        view = Replay.of(status.settled(workspace, paused), WORDS).plain()
+        view = Replay.of(status.state_of(workspace, paused), WORDS).plain()
     show_one(output, view, views.lines(view))
 
 

@@ -64,7 +64,7 @@ def _show(settings: Settings, replay: Replay, result: ReplayResult | None, outpu
     """Delete its chunks where it asks for that, and show what was done."""
     deleted = _delete_chunks(settings, replay.id) if replay.spec.delete_chunks else None
     with Workspace(settings) as workspace:
-        view = ReplayRun.of_run(status.settled(workspace, replay), WORDS, result, deleted).plain()
+        view = ReplayRun.of_run(status.state_of(workspace, replay), WORDS, result, deleted).plain()
     show_one(output, view, views.result_lines(view))
 
 

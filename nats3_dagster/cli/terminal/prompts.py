@@ -28,8 +28,8 @@ def ask_archive(workspace: Workspace | None, given: Fields) -> Fields:
     without a terminal, or when the summary is not confirmed."""
     _check_terminal()
     fields = dict(given)
-    names = _known(workspace, lambda work: [report.state.incarnation.stream for report in streams.report(work)])
-    buckets = _known(workspace, lambda work: sorted({archive.spec.bucket for archive in work.catalog.archives.all()}))
+    names = _choices(workspace, lambda work: [report.state.incarnation.stream for report in streams.report(work)])
+    buckets = _choices(workspace, lambda work: sorted({archive.spec.bucket for archive in work.catalog.archives.all()}))
     _fill(fields, "name", "Name of the archive", archive_name)
     _fill(fields, "stream", "Stream to archive", _is_field("stream", names), choices=names)
     if fields.get("subjects") is None:
@@ -45,7 +45,7 @@ def ask_replay(workspace: Workspace | None, given: Fields) -> Fields:
     _check_terminal()
     fields = dict(given)
     if fields.get("archive") is None and fields.get("bucket") is None:
-        names = _known(workspace, lambda work: [archive.name for archive in work.catalog.archives.all()])
+        names = _choices(workspace, lambda work: [archive.name for archive in work.catalog.archives.all()])
         _fill(fields, "archive", "Archive to replay", archive_name, choices=names)
     _fill(fields, "read_subject", "Archived subjects, a NATS filter", _subjects, default=">")
     filter_ = fields["read_subject"]
@@ -135,7 +135,7 @@ def _screen() -> Any:
     return create_output(stdout=sys.stderr)
 
 
-def _known(workspace: Workspace | None, look: Callable[[Workspace], list[str]]) -> list[str]:
+def _choices(workspace: Workspace | None, look: Callable[[Workspace], list[str]]) -> list[str]:
     """Returns the choices, none if the source does not answer: the command itself will say why."""
     with suppress(Nats3Error):
         return look(workspace) if workspace else []

@@ -138,7 +138,7 @@ def export_sensor(
             found = workspace.catalog.archives.find(name)
             if found is None:
                 return deleted(name)
-            _settle(workspace, found, declared)
+            _create_declared(workspace, found, declared)
             first = hours.get_first_partition_key() or "9"
             return _evaluate(context.instance, naming, workspace, found, names, first)
 
@@ -192,7 +192,7 @@ def _check_some_sealed(
     """Raises OperatorError, before Spark starts, if none of the hours is sealed, or there is no such export."""
     with Workspace(settings) as workspace:
         if found := workspace.catalog.archives.find(archive):
-            _settle(workspace, found, declared)
+            _create_declared(workspace, found, declared)
         errors: list[Nats3Error] = []
         for hour in hours:
             try:
@@ -205,7 +205,7 @@ def _check_some_sealed(
         raise errors[0]
 
 
-def _settle(workspace: Workspace, archive: Archive, declared: Sequence[ExportSpec]) -> None:
+def _create_declared(workspace: Workspace, archive: Archive, declared: Sequence[ExportSpec]) -> None:
     """Create what is declared as code and was never there."""
     if declared:
         from nats3_dagster.exports.declare import ensure_declared

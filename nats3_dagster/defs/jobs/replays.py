@@ -56,7 +56,7 @@ def refuse_backfill(context: AssetExecutionContext, naming: Naming, archive: str
 def replay(context: Context, spark: Any, settings: Settings, spec: ReplaySpec) -> Replayed:
     """Publish the selection, or the rest of it where this run continues another. Raises Nats3Error."""
     with Workspace(settings) as workspace:
-        found = take_up(workspace, context.instance, context.run, spec)
+        found = replay_to_run(workspace, context.instance, context.run, spec)
     return _publish(context, spark, settings, found, None)
 
 
@@ -106,7 +106,7 @@ def _publish(context: Context, spark: Any, settings: Settings, found: "ReplayToR
         return replayed(workspace, status(workspace, replay_id).replay)
 
 
-def take_up(workspace: Workspace, instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> "ReplayToRun":
+def replay_to_run(workspace: Workspace, instance: DagsterInstance, run: DagsterRun, spec: ReplaySpec) -> "ReplayToRun":
     """The replay of this run: the one that a run before it began, or recorded now. Raises Nats3Error."""
     from nats3_dagster.replay.resume import begin_or_resume
 

@@ -103,7 +103,7 @@ class BatchOutbox(Outbox):
         self._pump()
 
     @property
-    def settled(self) -> bool:
+    def is_answered(self) -> bool:
         return self._phase is Phase.NONE
 
     def _step(self, step: Step) -> None:

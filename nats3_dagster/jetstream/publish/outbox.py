@@ -105,7 +105,7 @@ class Outbox:
         """Send nothing more, because a newer attempt asks. False if one has asked before, or this one has ended."""
         stopping = self.life.on(Event.SUPERSEDED)
         if stopping:
-            self._keep(reason)
+            self._set_failure(reason)
         return stopping
 
     async def all_stored(self) -> bool:
@@ -129,16 +129,16 @@ class Outbox:
     def fail(self, failure: TargetError) -> None:
         """The first failure stops everything."""
         self.life.on(Event.FAILED)
-        self._keep(failure)
+        self._set_failure(failure)
 
-    def _keep(self, failure: TargetError) -> None:
+    def _set_failure(self, failure: TargetError) -> None:
         if self.failure is None:
             what = f"{failure.what}; at least {self.window.acked} messages were stored before"
             self.failure = type(failure)(what, failure.hint)
             self._changed()
 
     @property
-    def settled(self) -> bool:
+    def is_answered(self) -> bool:
         """True if every message sent has its answer."""
         return self.window.acked == self.window.sent
 

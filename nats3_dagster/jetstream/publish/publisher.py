@@ -36,7 +36,7 @@ QUEUE_BYTES = 8 << 20
 # How long a slow pace may leave messages without an acknowledgement.
 PAUSE_S = 0.25
 # How long a publisher that broke off waits to know what became of its last messages.
-SETTLE_S = 15.0
+UNTIL_QUIET_S = 15.0
 
 
 class Publisher:
@@ -87,7 +87,7 @@ class Publisher:
             end = self._link.call(self._close)
             self._link.__exit__(None, None, None)
             if end is not State.DONE:
-                self._settle(end)
+                self._await_quiet(end)
 
     @property
     def published(self) -> int:
@@ -145,7 +145,7 @@ class Publisher:
             assert isinstance(self._outbox, BatchOutbox)
             self._link.loop.call_soon_threadsafe(self._outbox.end)
             self._batch = None
-        self._wait_until(lambda: self._outbox.window.acked == self._given and self._outbox.settled)
+        self._wait_until(lambda: self._outbox.window.acked == self._given and self._outbox.is_answered)
 
     def wait(self, seconds: float) -> None:
         """Sleep; raises at once when the connection is lost, a message fails or a newer attempt takes over."""
@@ -176,10 +176,10 @@ class Publisher:
         parts = [self._batch.encode(self._outbox, start)]
         return [*parts, self._batch.encode(self._outbox, rest)] if len(rest) else parts
 
-    def _settle(self, end: State) -> None:
+    def _await_quiet(self, end: State) -> None:
         """Waits until no message is on its way to the target any more, so that it can be asked. Raises TargetError
         when that cannot be known, or when the target is gone."""
-        until, subject = time.monotonic() + SETTLE_S, self._outbox.window.last_subject
+        until, subject = time.monotonic() + UNTIL_QUIET_S, self._outbox.window.last_subject
         while True:
             try:
                 with Link(self._options, reconnect=False) as link:
@@ -243,7 +243,7 @@ class Publisher:
             self._guard.close()
         is_open = isinstance(outbox.failure, Interrupted) or (outbox.failure is None and window.acked < window.sent)
         if not window.sent or not is_open:
-            outbox.life.on(Event.SETTLED)
+            outbox.life.on(Event.DONE)
         elif is_lost:
             outbox.life.on(Event.LOST)
         else:

@@ -147,5 +147,5 @@ class SinkPublisher(Publisher):
     def _new_outbox(self, client: Connection) -> Outbox:
         return SinkOutbox(client, *self._limits, self._notify, self._streams)
 
-    def _settle(self, end: State) -> None:
+    def _await_quiet(self, end: State) -> None:
         """Waits for nothing: what may still be under way is known by its id when it is published again."""

@@ -67,7 +67,7 @@ class Event(Enum):
     # The caller leaves.
     CLOSE = auto()
     # The connection is to end, and this is known of what was sent: see the ends of the same name.
-    SETTLED = auto()
+    DONE = auto()
     LOST = auto()
     READ = auto()
     UNREAD = auto()
@@ -76,7 +76,7 @@ class Event(Enum):
 ENDS = frozenset({State.DONE, State.LOST, State.READ, State.UNREAD})
 
 _TO_AN_END: Mapping[Event, State] = {
-    Event.SETTLED: State.DONE,
+    Event.DONE: State.DONE,
     Event.LOST: State.LOST,
     Event.READ: State.READ,
     Event.UNREAD: State.UNREAD,

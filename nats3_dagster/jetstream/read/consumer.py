@@ -1,6 +1,6 @@
 """One ephemeral pull consumer over a range of a stream, in the loop of its connection.
 
-Invariants: what the caller has not taken yet bounds what is asked for. What is sent is the copy of the stream's leader,
+Invariants: what the caller has not processed bounds what is asked for. What is sent is the copy of the stream's leader,
 because another replica may have lost messages. The end is proven: the consumer numbered all messages without a hole,
 and the last one lies at or beyond the range's end, or the stream's leader holds none after it.
 """
@@ -73,7 +73,7 @@ class RangeConsumer:
         self._last_seen = seqs.first - 1  # sequence
         self._blocks: list[Frames] = []  # for the next batch, with its messages and bytes
         self._rows = self._size = 0
-        self._untaken = 0  # bytes delivered that the caller has not taken yet
+        self._unprocessed = 0  # bytes delivered that the caller has not processed yet
         self._max_bytes = max(PULL_BYTES, client.max_payload + (64 << 10))
         self._ended = False
         self._activity = asyncio.Event()  # the server sent something
@@ -112,9 +112,9 @@ class RangeConsumer:
         if self._client.is_connected:
             await delete_consumer(self._client, self._incarnation.stream, self.name)
 
-    def taken(self, size: int) -> None:
-        """The caller took what was delivered as `size` bytes of frames."""
-        self._untaken -= size
+    def processed(self, size: int) -> None:
+        """The caller processed what was delivered as `size` bytes of frames."""
+        self._unprocessed -= size
         self._pull()
 
     async def _create_on_leader(self) -> tuple[dict[str, Any], StreamState]:
@@ -235,7 +235,7 @@ class RangeConsumer:
 
     def _hand_over(self) -> None:
         if self._blocks:
-            self._untaken += self._size
+            self._unprocessed += self._size
             self._deliver(self._blocks)
             self._blocks, self._rows, self._size = [], 0, 0
 
@@ -247,7 +247,7 @@ class RangeConsumer:
 
     def _pull(self) -> None:
         """Keep two requests under way while there is room, and never ask for more than the range can still hold."""
-        while not self._ended and self._untaken < ROOM_BYTES:
+        while not self._ended and self._unprocessed < ROOM_BYTES:
             under_way = self._asked - self._received
             count = min(PULL_MESSAGES, self._seqs.last - self._last_seen - under_way)
             if under_way > PULL_MESSAGES or count <= 0:

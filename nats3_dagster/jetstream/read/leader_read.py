@@ -18,7 +18,7 @@ from nats3_dagster.jetstream.read.contents import ASKED_AT_ONCE, exact_json, nex
 from nats3_dagster.jetstream.streams import same_stream, same_stream_info
 from nats3_dagster.model import Incarnation, SeqRange
 from nats3_dagster.model.messages import MESSAGES
-from nats3_dagster.subjects import takes
+from nats3_dagster.subjects import selects
 
 # The most sequences of a batch, and about the most bytes of its messages.
 BATCH, BATCH_BYTES = 1024, 8 << 20
@@ -41,7 +41,7 @@ def batches_of(
     while first <= seqs.last:
         part = SeqRange(first, min(first + size - 1, seqs.last))
         messages = link.call(_messages, incarnation, part)
-        taken = [_row(incarnation.stream, m, headers_only) for m in messages if takes(filters, m["subject"])]
+        taken = [_row(incarnation.stream, m, headers_only) for m in messages if selects(filters, m["subject"])]
         if taken:
             yield pa.RecordBatch.from_pylist(taken, schema=MESSAGES)
         first = part.last + 1 if messages else link.call(_next_seq, incarnation, part.last + 1, seqs.last)

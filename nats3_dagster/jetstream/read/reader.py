@@ -178,7 +178,7 @@ class _Session:
                 yield batch
             if unsent is not None:
                 raise left_out(spec.incarnation.stream, self._consumer.server, unsent)
-            self._link.loop.call_soon_threadsafe(self._consumer.taken, size)
+            self._link.loop.call_soon_threadsafe(self._consumer.processed, size)
 
     def _unsent(self, seqs: Int64s) -> int | None:
         """The first sequence before or between these whose message the leader holds, and the consumer left out; None

@@ -93,7 +93,7 @@ class ArchiveReader(DataSourceReader):
             ) from error
 
     def _of_subjects(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        subjects, takes = exact_subjects(batch), self._read.selection.takes_subject
+        subjects, takes = exact_subjects(batch), self._read.selection.selects_subject
         taken = np.array([takes(name) for name in subject_names(subjects)], bool)
         return batch.filter(pa.array(taken[subjects.indices.to_numpy()]))
 

@@ -18,7 +18,7 @@ from nats3_dagster.replay.messages.headers import message_id, replay_headers
 from nats3_dagster.subjects import Transform, encoded
 
 # Which messages of a batch the targets hold, by their subjects (binary) and sequences, ascending.
-Known = Callable[[pa.Array, NDArray[np.int64]], NDArray[np.bool_]]
+AreStored = Callable[[pa.Array, NDArray[np.int64]], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Mapper:
         """The following messages go out over a new connection; `after`: see replay_headers."""
         self._after = after
 
-    def select(self, batch: pa.RecordBatch, known: Known | None = None) -> tuple[pa.RecordBatch, int]:
+    def select(self, batch: pa.RecordBatch, are_stored: AreStored | None = None) -> tuple[pa.RecordBatch, int]:
         """The messages of the batch that this replay sends, less those that the targets hold already; and how many
         those were. Their column `subject` is binary: the new subjects as on the wire."""
         subjects = exact_subjects(batch)
@@ -87,9 +87,9 @@ class Mapper:
         batch = batch.set_column(batch.schema.get_field_index("subject"), "subject", mapped)
         if any(name is None for name in names):
             batch = batch.filter(mapped.is_valid())
-        if known is None or not batch.num_rows:
+        if are_stored is None or not batch.num_rows:
             return batch, 0
-        there = known(batch.column("subject"), batch.column("seq").to_numpy())
+        there = are_stored(batch.column("subject"), batch.column("seq").to_numpy())
         return batch.filter(pa.array(~there)), int(there.sum())
 
     def outgoing(self, batch: pa.RecordBatch, incarnation: Incarnation) -> Outgoing:

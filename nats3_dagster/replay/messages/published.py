@@ -36,7 +36,7 @@ class Published:
     # Token and sequence of the newest message: everything up to it is published. None where `seqs` says all.
     newest: tuple[str, int] | None = None
 
-    def known(self, token: str, seqs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def has(self, token: str, seqs: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Returns True for each of these sequences (ascending) of an incarnation that is published."""
         if self.newest is not None:
             # Tokens are times, so an earlier incarnation sorts before a later one.

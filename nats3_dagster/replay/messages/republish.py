@@ -27,10 +27,10 @@ from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult
 from nats3_dagster.objects import Bucket
 from nats3_dagster.replay.job import DoneRange, Share
 from nats3_dagster.replay.messages.live import Live
-from nats3_dagster.replay.messages.mapping import Known, Mapper, Outgoing
+from nats3_dagster.replay.messages.mapping import AreStored, Mapper, Outgoing
 from nats3_dagster.replay.messages.pace import Pacer
 from nats3_dagster.replay.messages.published import OrderKept, Published, ask_targets, order_kept
-from nats3_dagster.replay.targets import check_kept, goes_one_at_a_time, takes_chain, target_state
+from nats3_dagster.replay.targets import check_kept, goes_one_at_a_time, supports_chain, target_state
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
 AHEAD = 1
@@ -137,7 +137,7 @@ class Republisher:
         chained, alone = self._chained, False
         if chained:
             states, server = [target_state(self._link, self._job.targets[0])], server_info(self._link)
-            chained = takes_chain(states[0], server)
+            chained = supports_chain(states[0], server)
             alone = goes_one_at_a_time(self._job.spec, states, server, batched=self._job.batched)
         one_at_a_time = self._counters or self._unchained > 0 or alone
         self._mapper.begin(after="" if chained and not one_at_a_time else None)
@@ -175,9 +175,9 @@ class Republisher:
         under_way = _UnderWay(publisher, publisher.published)
         self._progress = finished, under_way
         selected = expired = 0
-        for batch, known in self._select(chunk, reader):
-            selected += batch.num_rows + known
-            under_way.found += known
+        for batch, stored in self._select(chunk, reader):
+            selected += batch.num_rows + stored
+            under_way.found += stored
             if self._live and batch.num_rows:
                 batch, ended = self._live.prepare(batch)
                 expired += ended
@@ -199,25 +199,25 @@ class Republisher:
     def _select(self, chunk: Chunk, reader: ChunkReader) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The chunk's messages that are to be published, under their new subjects, and how many of each batch were
         published before."""
-        selection, known = self._job.spec.selection, self._known(chunk.meta)
+        selection, are_stored = self._job.spec.selection, self._are_stored(chunk.meta)
         for batch in reader.batches(seqs=selection.sequences, times=selection.times, dictionary=True):
-            yield self._mapper.select(batch, known)
+            yield self._mapper.select(batch, are_stored)
 
-    def _known(self, meta: ChunkMeta) -> Known | None:
+    def _are_stored(self, meta: ChunkMeta) -> AreStored | None:
         """Returns the messages of a chunk in the targets; None if they hold none of it or of later chunks."""
         published, order, token = self._published, self._order, meta.incarnation.token
         if published is None or not published.reaches(token, meta.covers.first):
             return None
 
-        def known(subjects: pa.Array, seqs: NDArray[np.int64]) -> NDArray[np.bool_]:
-            there = published.known(token, seqs)
+        def are_stored(subjects: pa.Array, seqs: NDArray[np.int64]) -> NDArray[np.bool_]:
+            there = published.has(token, seqs)
             if there.any():
                 self._last_found = int(seqs[there][-1])
             if order:
                 order.check(subjects, there)
             return there
 
-        return known
+        return are_stored
 
 
 def _send(publisher: Publisher, pacer: Pacer, messages: Outgoing) -> None:

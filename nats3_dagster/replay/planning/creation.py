@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.jetstream.codes import known_settings
+from nats3_dagster.jetstream.codes import supported_settings
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import ServerInfo
 from nats3_dagster.jetstream.streams import create_stream, stream_name_taken
@@ -131,7 +131,7 @@ def _like(spec: ReplaySpec, transform: Transform, source: Mapping[str, Any], ser
     left_out = {key for key in _LEFT_OUT if source.get(key)}
     left_out |= {key for key, value in config.items() if value != source.get(key) and source.get(key)} - {"metadata"}
     config |= {"name": name, "subjects": subjects, "allow_batched": True}
-    known = known_settings(config, server.version)
+    known = supported_settings(config, server.version)
     left_out |= {key for key in config if key not in known and config[key]} - {"allow_batched"}
     return Creation(known, tuple(sorted(left_out)))
 

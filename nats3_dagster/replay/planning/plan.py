@@ -20,7 +20,7 @@ from nats3_dagster.replay.planning.exported import check_exported, check_follows
 from nats3_dagster.replay.planning.forgotten import check_forgotten
 from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.status import check_forerunner
-from nats3_dagster.replay.targets import goes_one_at_a_time, takes_batches
+from nats3_dagster.replay.targets import goes_one_at_a_time, supports_batches
 from nats3_dagster.subjects import Transform
 from nats3_dagster.workspace import Workspace
 
@@ -92,9 +92,9 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     unexported = _check_deletion(workspace, archive, spec, chosen.extent.whole_hours)
     if made := topology.creation:
         check_creation(made, is_name_taken=topology.is_name_taken)
-        takers, batched = (made.state,), topology.server.takes_batches
+        takers, batched = (made.state,), topology.server.supports_batches
     else:
-        takers, batched = topology.listening, takes_batches(topology.listening, topology.server)
+        takers, batched = topology.listening, supports_batches(topology.listening, topology.server)
         check_targets(workspace, spec, transform, chosen, takers)
     check_provable(spec, takers)
     check_forgotten(workspace, transform.pattern, chosen, topology.listening)

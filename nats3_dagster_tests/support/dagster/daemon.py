@@ -31,13 +31,13 @@ class Daemon:
         self.cursor = answer.cursor
         return [(event.asset_key.path[-1], event.partition) for event in answer.asset_events]  # type: ignore[union-attr]
 
-    def settle(self) -> None:
+    def tick_until_idle(self) -> None:
         """Tick until nothing is left to report."""
         while self.tick():
             pass
         assert self.evaluate().cursor == self.cursor
 
-    def known(self, key: AssetKey = CHUNKS) -> set[str]:
+    def partitions(self, key: AssetKey = CHUNKS) -> set[str]:
         return self.instance.get_materialized_partitions(key)
 
     def says(self, hour: str, key: AssetKey = CHUNKS) -> Mapping[str, Any]:

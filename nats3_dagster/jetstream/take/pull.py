@@ -1,6 +1,6 @@
-"""Claiming messages: pull what a durable has outstanding, and hold it until it is acknowledged or given back.
+"""Taking messages: pull what a durable has outstanding, and hold it until it is acknowledged or given back.
 
-Invariant: nothing is acknowledged here. While the claim is open the server hears +WPI, so that it gives the messages to
+Invariant: nothing is acknowledged here. While the pull is open the server hears +WPI, so that it gives the messages to
 no other client; a process that dies holds them until the durable's ack_wait has passed.
 """
 
@@ -46,22 +46,22 @@ UNDER_WAY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimLimits:
-    """The limits of one claim."""
+class PullLimits:
+    """The limits of one pull."""
 
     # Messages, and bytes of their frames; the last request may go over the bytes by what one request brings.
     messages: int
     bytes: int
-    # The stream's last sequence when the claim was planned: a stream that is written to all the time has no other end.
+    # The stream's last sequence when the pull was planned: a stream that is written to all the time has no other end.
     last_seq: int
     # How long to wait for messages that were delivered to a client that died: they come again after its ack_wait.
     patience_s: float
-    # Outstanding messages that other claims of the same run hold.
+    # Outstanding messages that other pulls of the same run hold.
     held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class Pulled:
     """Messages that are held."""
 
     # Of the schema MESSAGES, each once, sequences ascending.
@@ -80,17 +80,17 @@ class Claimed:
     consumer_seq: int
 
 
-class Claim:
+class Pull:
     """One connection that pulls from a durable. Use it as a context manager: leaving it by an error gives the messages
     back at once."""
 
     def __init__(self, options: NatsOptions, incarnation: Incarnation, durable: Durable) -> None:
-        # It connects again if its login ends. Any other loss is the end of the claim.
+        # It connects again if its login ends. Any other loss is the end of the pull.
         self._link = Link(options)
         self._incarnation, self._durable = incarnation, durable
         self._puller: _Puller | None = None
 
-    def __enter__(self) -> "Claim":
+    def __enter__(self) -> "Pull":
         self._link.__enter__()
         return self
 
@@ -107,15 +107,15 @@ class Claim:
     def link(self) -> Link:
         return self._link
 
-    def take(self, limits: ClaimLimits) -> Claimed:
+    def take(self, limits: PullLimits) -> Pulled:
         """Takes the durable's available messages, up to the limits. Raises SourceError when the connection or the
         durable is lost: what was pulled comes again. StreamChanged."""
         return self._link.call(self._take, limits)
 
-    async def _take(self, client: Connection, limits: ClaimLimits) -> Claimed:
+    async def _take(self, client: Connection, limits: PullLimits) -> Pulled:
         self._puller = _Puller(client, self._incarnation, self._durable, limits)
         await self._puller.open()
-        return self._puller.claimed(*await self._puller.fill())
+        return self._puller.pulled(*await self._puller.fill())
 
     async def _close(self, client: Connection, give_back: bool) -> None:
         assert self._puller
@@ -123,9 +123,9 @@ class Claim:
 
 
 class _Puller:
-    """The claim in the loop of its connection."""
+    """The pull in the loop of its connection."""
 
-    def __init__(self, client: Connection, incarnation: Incarnation, durable: Durable, limits: ClaimLimits) -> None:
+    def __init__(self, client: Connection, incarnation: Incarnation, durable: Durable, limits: PullLimits) -> None:
         self._client, self._incarnation, self._durable, self._limits = client, incarnation, durable, limits
         self._inbox = client.new_inbox()
         self._marker = b""
@@ -143,7 +143,7 @@ class _Puller:
         self._held = 0  # distinct messages
         self._batch_limit = _limit(durable, "max_batch", PULL_MESSAGES)
         self._max_bytes = _limit(durable, "max_bytes", max(PULL_BYTES, client.max_payload + (64 << 10)))
-        self._keeping: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         sub = await self._client.subscribe(f"{self._inbox}.*", cb=self._on_status)  # pyright: ignore[reportUnknownMemberType]
@@ -151,11 +151,11 @@ class _Puller:
         self._client.divert(self._marker, self._on_frames)
         await self._client.flush()
         self._client.on_loss.append(self._on_loss)
-        self._keeping = asyncio.create_task(self._keep())
+        self._reporting = asyncio.create_task(self._report_progress())
 
     async def close(self, give_back: bool) -> None:
-        if self._keeping:
-            self._keeping.cancel()
+        if self._reporting:
+            self._reporting.cancel()
         if give_back and self._client.is_connected:
             self._decode()
             for replies in self._replies:
@@ -269,12 +269,12 @@ class _Puller:
         self._counts.append(delivered.counts)
         self._held = len(np.unique(np.concatenate([b.column("seq").to_numpy() for b in self._batches])))
 
-    def claimed(self, full: bool, elsewhere: int, consumer_seq: int) -> Claimed:
+    def pulled(self, full: bool, elsewhere: int, consumer_seq: int) -> Pulled:
         """Returns the held messages, in stream order."""
         if not self._batches:
             empty = np.zeros(0, np.int64)
             nothing = MESSAGES.empty_table()
-            return Claimed(nothing, pa.array([], pa.binary()), empty, empty, full, elsewhere, consumer_seq)
+            return Pulled(nothing, pa.array([], pa.binary()), empty, empty, full, elsewhere, consumer_seq)
         table = pa.Table.from_batches(self._batches)
         seqs = table.column("seq").to_numpy()
         numbers, counts = np.concatenate(self._numbers), np.concatenate(self._counts)
@@ -286,9 +286,9 @@ class _Puller:
         replies = pa.chunked_array(self._replies).take(at).combine_chunks()
         in_order = len(order) == len(seqs) and bool((np.diff(order) == 1).all())
         messages = table if in_order else table.take(at)
-        return Claimed(messages, replies, firsts, counts[order], full, elsewhere, consumer_seq)
+        return Pulled(messages, replies, firsts, counts[order], full, elsewhere, consumer_seq)
 
-    async def _keep(self) -> None:
+    async def _report_progress(self) -> None:
         """Tell the server that what is held is being worked on."""
         while True:
             await asyncio.sleep(max(self._durable.ack_wait_s / 3, 0.1))

@@ -1,6 +1,6 @@
-"""Claimed messages as chunks: which are new, which hour each belongs to, and what absent sequences mean.
+"""Pulled messages as chunks: which are new, which hour each belongs to, and what absent sequences mean.
 
-Invariants: chunks are disjoint, and disjoint from what is covered. The claims of several tasks are cut as if they were
+Invariants: chunks are disjoint, and disjoint from what is covered. The pulls of several tasks are cut as if they were
 one. A chunk covers a sequence that it does not hold only
 where the durable, or the stream's leader, has proven that there was no message for the archive, or as lost.
 """
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from nats3_dagster.archive.source.absence import Absences
 from nats3_dagster.hours import HOUR_NS, hour_start
-from nats3_dagster.jetstream.take.claim import Claimed
+from nats3_dagster.jetstream.take.pull import Pulled
 from nats3_dagster.model import ArchiveSpec, Gap, SeqRange, StreamState
 from nats3_dagster.model.numbers import Int64s
 
@@ -27,7 +27,7 @@ class Receipt:
     replies: pa.Array
     # Messages among them that the catalog had already.
     known: int
-    # As in `Claimed`.
+    # As in `Pulled`.
     full: bool
     elsewhere: int
     # The same for messages that are given back: other tasks have messages before and after them.
@@ -42,7 +42,7 @@ class Receipt:
 class PreviousTasks:
     """The messages that the tasks hold which pulled before this one."""
 
-    # The last one of their messages that are new to the archive, and its delivery as in `Claimed`; 0 for none.
+    # The last one of their messages that are new to the archive, and its delivery as in `Pulled`; 0 for none.
     seq: int = 0
     delivery: int = -1
     # Their latest store time, in nanoseconds.
@@ -54,7 +54,7 @@ class PreviousTasks:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Sequences between two claimed messages, in no chunk and no gap."""
+    """Sequences between two pulled messages, in no chunk and no gap."""
 
     # The index of the message after it.
     at: int
@@ -65,7 +65,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Uncaptured:
-    """The claimed messages that the catalog does not cover, in the order of the stream."""
+    """The pulled messages that the catalog does not cover, in the order of the stream."""
 
     messages: pa.Table
     seqs: Int64s
@@ -75,16 +75,16 @@ class Uncaptured:
     barriers: frozenset[int]
     # The first one may lie before all messages, after those of `ahead`.
     holes: tuple[Hole, ...]
-    # For each claimed message, whether it does not come after those of the tasks before.
+    # For each pulled message, whether it does not come after those of the tasks before.
     late: np.ndarray[Any, np.dtype[np.bool_]]
-    # For each claimed message, the deliveries of it that the catalog does not account for yet.
+    # For each pulled message, the deliveries of it that the catalog does not account for yet.
     deliveries: Int64s
     # For the task that pulls next.
     ahead: PreviousTasks
 
 
 def uncaptured(
-    claimed: Claimed,
+    pulled: Pulled,
     covered: tuple[SeqRange, ...],
     spans: tuple[tuple[str, SeqRange], ...],
     ahead: PreviousTasks,
@@ -92,7 +92,7 @@ def uncaptured(
 ) -> Uncaptured:
     """Returns the part of it that is new to the archive. `covered`: ascending and disjoint. `spans`: see
     `assigned_hours`. `most`: the most deliveries that a message took that is in the archive and not acknowledged."""
-    seqs: Int64s = claimed.messages.column("seq").to_numpy()
+    seqs: Int64s = pulled.messages.column("seq").to_numpy()
     firsts = np.array([r.first for r in covered], np.int64)
     lasts = np.array([r.last for r in covered], np.int64)
     # How many covered ranges begin at or before each message.
@@ -100,8 +100,8 @@ def uncaptured(
     is_known = (before > 0) & (seqs <= np.append(lasts, -1)[before - 1])
     late = seqs <= ahead.seq
     kept = np.flatnonzero(~is_known & ~late)
-    messages = claimed.messages if len(kept) == len(seqs) else claimed.messages.take(pa.array(kept))
-    seqs, stretch, deliveries = seqs[kept], before[kept], claimed.deliveries[kept]
+    messages = pulled.messages if len(kept) == len(seqs) else pulled.messages.take(pa.array(kept))
+    seqs, stretch, deliveries = seqs[kept], before[kept], pulled.deliveries[kept]
     times: Int64s = np.maximum(messages.column("time_ns").to_numpy(), ahead.time_ns)
     hours = assigned_hours(seqs, times, spans)
     # The last message of the tasks before is the neighbour of the first one here.
@@ -116,9 +116,9 @@ def uncaptured(
     holes = tuple(
         Hole(int(at) + 1 - lead, SeqRange(int(chain[at]) + 1, int(chain[at + 1]) - 1), bool(follows[at])) for at in gaps
     )
-    held = ahead.held + len(claimed.messages)
+    held = ahead.held + len(pulled.messages)
     # Of what comes again, the catalog accounts for the deliveries before its commit: `most` of them, or fewer.
-    counts = np.where(is_known, np.maximum(claimed.counts - most, 1), claimed.counts)
+    counts = np.where(is_known, np.maximum(pulled.counts - most, 1), pulled.counts)
     accounted = ahead.accounted + int(counts.sum())
     if len(seqs):
         ahead = PreviousTasks(int(seqs[-1]), int(deliveries[-1]), int(times.max()))

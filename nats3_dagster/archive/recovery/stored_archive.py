@@ -16,7 +16,7 @@ from nats3_dagster.model.erasure import joined
 
 
 @dataclass(slots=True)
-class FoundIncarnation:
+class StoredIncarnation:
     """One life of the stream, by what objects say of it."""
 
     created_ns: int
@@ -31,7 +31,7 @@ class FoundIncarnation:
     # The key of the newest live chunk, its last sequence and the size of its object.
     newest: tuple[int, str, int] = (0, "", 0)
 
-    def take(self, seqs: SeqRange) -> None:
+    def cover(self, seqs: SeqRange) -> None:
         """Count the sequences of a live chunk as covered."""
         self.start = min(self.start, seqs.first)
         if self.covered and self.covered[-1].last + 1 == seqs.first:
@@ -64,10 +64,10 @@ class FoundIncarnation:
 
 
 @dataclass(slots=True)
-class Found:
+class StoredArchive:
     """An archive, by what its objects say."""
 
-    incarnations: dict[int, FoundIncarnation] = field(default_factory=dict[int, FoundIncarnation])
+    incarnations: dict[int, StoredIncarnation] = field(default_factory=dict[int, StoredIncarnation])
     # The newest manifest of each hour, ascending; and the earlier ones.
     seals: list[StoredManifest] = field(default_factory=list[StoredManifest])
     former_seals: list[StoredManifest] = field(default_factory=list[StoredManifest])
@@ -82,9 +82,9 @@ class Found:
     # Statements that contradict each other.
     contradictions: list[str] = field(default_factory=list[str])
 
-    def incarnation(self, created_ns: int, start: int) -> FoundIncarnation:
+    def incarnation(self, created_ns: int, start: int) -> StoredIncarnation:
         """The one of this `created` time, which accounts for this sequence."""
-        one = self.incarnations.setdefault(created_ns, FoundIncarnation(created_ns, start))
+        one = self.incarnations.setdefault(created_ns, StoredIncarnation(created_ns, start))
         one.start = min(one.start, start)
         return one
 
@@ -113,7 +113,7 @@ class Found:
                 if not without([name.covers], joined([*erased, *clipped(one.covered, name.covers)])):
                     del self.missing[key]
 
-    def sorted(self) -> Iterator[FoundIncarnation]:
+    def sorted(self) -> Iterator[StoredIncarnation]:
         """The incarnations, the oldest first."""
         for created_ns in sorted(self.incarnations):
             yield self.incarnations[created_ns]
