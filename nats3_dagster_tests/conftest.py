@@ -446,6 +446,13 @@ def versitygw(server_folder: Path) -> Iterator[StoreOptions]:
 
 
 @pytest.fixture(scope="session")
+def seaweedfs(server_folder: Path) -> Iterator[StoreOptions]:
+    """StoreOptions for the session's SeaweedFS."""
+    with clouds.seaweedfs(server_folder / "seaweedfs") as options:
+        yield options
+
+
+@pytest.fixture(scope="session")
 def s3_client(s3_server: S3Server) -> Iterator[Any]:
     """A plain boto3 client: the view of somebody who does not use our code."""
     client = boto3.client(

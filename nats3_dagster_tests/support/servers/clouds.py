@@ -1,5 +1,5 @@
 """Real servers that speak as the clouds do: Azurite and fake-gcs-server, which `make cloud-stores` installs, and the S3
-gateway of `make object-lock-store`."""
+gateway of `make object-lock-store`, and SeaweedFS where it is on the search path."""
 
 import base64
 import os
@@ -14,7 +14,8 @@ import pytest
 import trustme
 
 from nats3_dagster.dev.process import answers, free_port
-from nats3_dagster.objects import StoreOptions
+from nats3_dagster.errors import StoreError
+from nats3_dagster.objects import StoreOptions, create_bucket
 from nats3_dagster_tests.support.waiting import eventually
 
 FOLDER, BIN = (Path(__file__).parents[3] / ".nats3" / name for name in ("clouds", "bin"))
@@ -75,6 +76,31 @@ def versitygw(folder: Path) -> Iterator[StoreOptions]:
     environment = {**os.environ, "ROOT_ACCESS_KEY_ID": user, "ROOT_SECRET_ACCESS_KEY": secret}
     with _running([*command, "--versioning-dir", str(old), str(objects)], port, environment):
         yield StoreOptions(endpoint=f"http://127.0.0.1:{port}", access_key_id=user, secret_access_key=secret)
+
+
+@contextmanager
+def seaweedfs(folder: Path) -> Iterator[StoreOptions]:
+    """SeaweedFS as compose.yaml starts it, on ports of its own."""
+    program = _program("weed", BIN, "a release of SeaweedFS on the search path")
+    folder.mkdir(parents=True)
+    user, secret, port = "me", "sixteen-letters!", free_port()
+    ports = [f"-s3.port={port}", "-s3.port.iceberg=0", "-s3.port.lance=0", "-admin.port.legacy=0"]
+    ports += [f"-{name}.port.grpc={free_port()}" for name in ("s3", "master", "filer", "volume", "admin")]
+    ports += [f"-{name}.port={free_port()}" for name in ("master", "filer", "volume", "admin")]
+    command = [program, "mini", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
+    environment = {**os.environ, "AWS_ACCESS_KEY_ID": user, "AWS_SECRET_ACCESS_KEY": secret}
+    with _running([*command, "-webdav=false", "-admin.ui=false", *ports], port, environment):
+        options = StoreOptions(endpoint=f"http://127.0.0.1:{port}", access_key_id=user, secret_access_key=secret)
+        # It answers before it can create.
+        eventually(lambda: _creates(options), "weed creates a bucket")
+        yield options
+
+
+def _creates(options: StoreOptions) -> bool:
+    try:
+        return create_bucket(options, "ready")
+    except StoreError:
+        return False
 
 
 @contextmanager
