@@ -25,6 +25,7 @@ from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.project.archive_definitions import Defined, made, undefined
 from nats3_dagster.defs.project.platform import FRAMES, Platform, of_catalog
 from nats3_dagster.defs.sensors.catalog_sensor import catalog_sensor
+from nats3_dagster.defs.sensors.loaded_archives import LoadedArchives
 from nats3_dagster.defs.sensors.upkeep_sensors import copy_sensor, expiry_sensor, sweep_sensor
 from nats3_dagster.errors import DagsterError, Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveTotals, Declaration, ExportSpec, ReplayPreset
@@ -117,9 +118,8 @@ def _with_presets(defined: Defined, totals: Mapping[str, ArchiveTotals], declare
     return replace(defined, presets=tuple(every[name] for name in sorted(every)))
 
 
-def _loaded(every: Iterable[Defined]) -> dict[str, int]:
-    """Name and id of each archive that the catalog had."""
-    return {defined.spec.name: defined.id for defined in every if defined.id is not None}
+def _loaded(every: Iterable[Defined]) -> LoadedArchives:
+    return LoadedArchives({defined.spec.name: defined.id for defined in every if defined.id is not None})
 
 
 def _owners(text: str) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from nats3_dagster.defs.instance.instance import dagster_home
 from nats3_dagster.defs.jobs.failures import CannotTick, tick_failures
 from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.sensors.cursor import ArchiveCursor, read, write
+from nats3_dagster.defs.sensors.loaded_archives import LoadedArchives
 from nats3_dagster.defs.sensors.reconcile import reconcile
-from nats3_dagster.defs.sensors.reload_changed import reload_changed
 from nats3_dagster.defs.sensors.tick import Reconciled
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.settings import Settings
@@ -51,7 +51,7 @@ class Resynced:
 
 
 def catalog_sensor(
-    naming: Naming = PROJECT, chosen: Collection[str] | None = None, loaded: Mapping[str, int] | None = None
+    naming: Naming = PROJECT, chosen: Collection[str] | None = None, loaded: LoadedArchives | None = None
 ) -> SensorDefinition:
     """`catalog_sensor`: one for all archives, or the `chosen` ones; on unless switched off in the UI. `loaded`: the
     archives that have definitions, each with its id, where they are all of the catalog: when the catalog has others,
@@ -66,7 +66,7 @@ def catalog_sensor(
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         with tick_failures(naming), Workspace(settings := Settings.load()) as workspace:
-            reloading = reload_changed(settings, workspace, loaded) if loaded is not None else ""
+            reloading = loaded.reload_if_changed(settings, workspace) if loaded else ""
             found = reconcile(context.instance, workspace, read(context.cursor), naming, chosen)
             # A run syncs the table of its archive by itself; this is for what it left undone, and for what no run did.
             not_synced = follow(workspace, chosen, patience_s=TABLES_S, pause_s=PAUSE_S, observe_s=AGE_S)

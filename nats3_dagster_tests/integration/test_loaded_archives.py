@@ -1,11 +1,15 @@
 """Archives that are created or deleted while Dagster runs, and that nobody asked it to load. That it then loads them:
 orchestration/test_two_servers."""
 
+import pytest
+
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.lifecycle.remove import delete
-from nats3_dagster.defs.sensors.reload_changed import reload_changed
+from nats3_dagster.defs.sensors import loaded_archives
+from nats3_dagster.defs.sensors.loaded_archives import LoadedArchives
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.runs.reload import Reloaded
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.wire import Wire
 
@@ -15,7 +19,7 @@ def test_a_tick_says_which_archives_dagster_has_not_loaded(workspace: Workspace,
     settings = workspace.settings
 
     def said(**loaded: int) -> str:
-        return reload_changed(settings, workspace, loaded)
+        return LoadedArchives(loaded).reload_if_changed(settings, workspace)
 
     assert said() == ""
     spec = ArchiveSpec(name="events", stream="EV", bucket=bucket)
@@ -31,4 +35,24 @@ def test_a_tick_says_which_archives_dagster_has_not_loaded(workspace: Workspace,
     others = {f"a{n}": n for n in range(7)}
     assert ": a0, a1, a2, a3, a4 and 3 more." in said(**others)
     nobody = settings.model_copy(update={"dagster_url": f"http://127.0.0.1:{free_port()}"})
-    assert "did not reload (" in reload_changed(nobody, workspace, {})
+    unloaded = LoadedArchives({})
+    for _ in range(10):  # it is asked for as long as it does not answer
+        assert "did not reload (" in unloaded.reload_if_changed(nobody, workspace)
+
+
+def test_a_code_server_that_does_not_load_again_is_named(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`dagster api grpc`: the webserver says that it has reloaded the location, and the process is the same."""
+    wire.create_stream("EV", "ev.>")
+    create(workspace, ArchiveSpec(name="events", stream="EV", bucket=bucket))
+    asked: list[str] = []
+    monkeypatch.setattr(loaded_archives, "reload_locations", lambda url, _: asked.append(url) or Reloaded(("nats3",)))
+    settings = workspace.settings.model_copy(update={"dagster_url": "http://127.0.0.1:1"})
+    same = LoadedArchives({})
+    said = [same.reload_if_changed(settings, workspace) for _ in range(8)]
+    assert len(asked) == 5
+    assert said[4].endswith("events. Dagster reloads nats3")
+    assert {text.rpartition(". ")[2] for text in said[5:]} == {
+        "Dagster reloaded 5 times, and this code server did not: start it again"
+    }
