@@ -138,7 +138,12 @@ class DagsterServer:
             port = free_port()
         make_folder(self.log.parent)
         argv = [sys.executable, "-m", "dagster", "dev", "-w", str(self._workspace), "-h", HOST, "-p", str(port)]
-        env = os.environ | environment | {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
+        own = {
+            "DAGSTER_HOME": str(home),
+            "DAGSTER_DISABLE_TELEMETRY": "yes",
+            "NATS3_DAGSTER_URL": f"http://{HOST}:{port}",
+        }
+        env = os.environ | environment | own
         # Runs write exports and objects for others too: by the umask of this process.
         self._process = Process.start(argv, self._marker, self.log, env=env, end_signal=signal.SIGINT, umask=-1)
         self._process.wait_until(lambda: is_healthy(f"http://{HOST}:{port}/server_info"), "Dagster", timeout_s=_START_S)

@@ -14,10 +14,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.stack import Stack
+from nats3_dagster.jetstream.streams import create_stream
+from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.runs import webserver
 from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.waiting import eventually
 
@@ -111,6 +116,11 @@ def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path,
         # `nats3 store create` in another shell knows whom to ask for a reload.
         assert Settings.load().dagster_url == told["ui"]
         assert reload_dagster(Settings.load()) == "Dagster reloaded nats3; its daemon follows within a minute"
+        # Of an archive that a program creates without that, Dagster hears by itself.
+        with Workspace(Settings.load()) as workspace:
+            create_stream(workspace.link, {"name": "QUIET", "subjects": ["quiet.>"], "storage": "file"})
+            create(workspace, ArchiveSpec(name="quiet", stream="QUIET", bucket="archive"), create_bucket=True)
+        eventually(lambda: webserver.place_of(told["ui"], "quiet_replay"), "Dagster loads the archive", every_s=1)
         # A second one says where it runs, and touches nothing.
         again = nats3.ok("dev", "-o", "json")
         assert again.json == told
