@@ -14,12 +14,16 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.wire import Wire
 
 
+def present(workspace: Workspace) -> dict[str, int]:
+    return {version.name: version.id for version in workspace.catalog.archives.versions()}
+
+
 def test_a_tick_says_which_archives_dagster_has_not_loaded(workspace: Workspace, wire: Wire, bucket: str) -> None:
     wire.create_stream("EV", "ev.>")
     settings = workspace.settings
 
     def said(**loaded: int) -> str:
-        return LoadedArchives(loaded).reload_if_changed(settings, workspace)
+        return LoadedArchives(loaded).reload_if_changed(settings, present(workspace))
 
     assert said() == ""
     spec = ArchiveSpec(name="events", stream="EV", bucket=bucket)
@@ -37,7 +41,7 @@ def test_a_tick_says_which_archives_dagster_has_not_loaded(workspace: Workspace,
     nobody = settings.model_copy(update={"dagster_url": f"http://127.0.0.1:{free_port()}"})
     unloaded = LoadedArchives({})
     for _ in range(10):  # it is asked for as long as it does not answer
-        assert "did not reload (" in unloaded.reload_if_changed(nobody, workspace)
+        assert "did not reload (" in unloaded.reload_if_changed(nobody, present(workspace))
 
 
 def test_a_code_server_that_does_not_load_again_is_named(
@@ -50,7 +54,7 @@ def test_a_code_server_that_does_not_load_again_is_named(
     monkeypatch.setattr(loaded_archives, "reload_locations", lambda url, _: asked.append(url) or Reloaded(("nats3",)))
     settings = workspace.settings.model_copy(update={"dagster_url": "http://127.0.0.1:1"})
     same = LoadedArchives({})
-    said = [same.reload_if_changed(settings, workspace) for _ in range(8)]
+    said = [same.reload_if_changed(settings, present(workspace)) for _ in range(8)]
     assert len(asked) == 5
     assert said[4].endswith("events. Dagster reloads nats3")
     assert {text.rpartition(". ")[2] for text in said[5:]} == {

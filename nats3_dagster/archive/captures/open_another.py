@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def open_another(workspace: Workspace, archive: Archive) -> StreamState:
-    """Returns the state of the archive's stream, and keeps it in the catalog: as another incarnation of the archive,
+    """Returns the state of the archive's stream, and records it in the catalog: as another incarnation of the archive,
     unless it was restored from a backup and has all that is archived. Raises as `checked_state` does, but for a stream
     that was made again."""
     source = observe_source(workspace, archive, again=True)
@@ -51,7 +51,7 @@ def _begin(workspace: Workspace, archive: Archive, source: Source) -> None:
 
 def _adopt_earlier(workspace: Workspace, archive: Archive, earlier: Coverage) -> bool:
     """Adopts what objects have of an earlier incarnation, and records no gap. False if there is none."""
-    gap = _uncaptured(workspace, archive, earlier)
+    gap = _uncaptured(workspace, archive, earlier, _last_seen(workspace, earlier)[1])
     return bool(gap and _adopted(workspace, archive, gap, with_gaps=False)[0])
 
 
@@ -61,12 +61,11 @@ def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState)
     for earlier in catalog.coverage.all(archive):
         if earlier.incarnation == state.incarnation:
             continue
-        seen = catalog.coverage.last_state(earlier.incarnation)
+        seen, last = _last_seen(workspace, earlier)
         # No message can have come to a stream that was sealed.
         if earlier.unknown_after is None and not (seen and seen.config.get("sealed")):
-            last = max(earlier.last, seen.last_seq if seen else 0)
             catalog.coverage.record_unknown_end(archive, earlier.incarnation, last)
-        if gap := _uncaptured(workspace, archive, earlier):
+        if gap := _uncaptured(workspace, archive, earlier, last):
             _, gaps = _adopted(workspace, archive, gap, with_gaps=True)
             log.warning(
                 "%s: %d sequences of stream %s of %s went with it before they were captured",
@@ -77,10 +76,14 @@ def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState)
             )
 
 
-def _uncaptured(workspace: Workspace, archive: Archive, earlier: Coverage) -> Gap | None:
-    """Returns the sequences of an earlier incarnation that the archive does not have, as far as it was ever seen."""
+def _last_seen(workspace: Workspace, earlier: Coverage) -> tuple[StreamState | None, int]:
+    """Returns the last state of an earlier incarnation, None if there is none, and its last sequence that was seen."""
     seen = workspace.catalog.coverage.last_state(earlier.incarnation)
-    last = max(earlier.last, seen.last_seq if seen else 0)
+    return seen, max(earlier.last, seen.last_seq if seen else 0)
+
+
+def _uncaptured(workspace: Workspace, archive: Archive, earlier: Coverage, last: int) -> Gap | None:
+    """Returns the sequences up to `last` of an earlier incarnation that the archive does not have."""
     if last < earlier.start:
         return None
     missing = workspace.catalog.coverage.missing(archive, earlier.incarnation, SeqRange(earlier.start, last))

@@ -66,8 +66,8 @@ def catalog_sensor(
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         with tick_failures(naming), Workspace(settings := Settings.load()) as workspace:
-            reloading = loaded.reload_if_changed(settings, workspace) if loaded else ""
             found = reconcile(context.instance, workspace, read(context.cursor), naming, chosen)
+            reloading = loaded.reload_if_changed(settings, found.archives) if loaded else ""
             # A run syncs the table of its archive by itself; this is for what it left undone, and for what no run did.
             not_synced = follow(workspace, chosen, patience_s=TABLES_S, pause_s=PAUSE_S, observe_s=AGE_S)
         if found.problems and not found.events:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from nats3_dagster.runs.reload import reload_locations
 from nats3_dagster.settings import Settings
-from nats3_dagster.workspace import Workspace
 
 # Seconds that a tick waits for each of two answers of the webserver, which goes on without it. Dagster ends a tick
 # after 60 s, and the tables of Iceberg may take 25 of them.
@@ -27,10 +26,10 @@ class LoadedArchives:
         self._archives = archives
         self._asked = 0
 
-    def reload_if_changed(self, settings: Settings, workspace: Workspace) -> str:
+    def reload_if_changed(self, settings: Settings, present: Mapping[str, int]) -> str:
         """Has the webserver at NATS3_DAGSTER_URL reload our code locations if archives were created or deleted since
-        they were loaded. Returns a sentence; an empty one if nothing changed. Raises CatalogError."""
-        present = {version.name: version.id for version in workspace.catalog.archives.versions()}
+        they were loaded. `present`: name and id of each that the catalog has now. Returns a sentence; an empty one if
+        nothing changed."""
         both = present.keys() | self._archives.keys()
         changed = sorted(name for name in both if present.get(name) != self._archives.get(name))
         if not changed:

@@ -46,7 +46,7 @@ def reconcile(
         # An archive or an export may have been made again since the first read, and its runs have reported by now.
         still = {*_read(workspace, naming, heard, chosen).former}
         wiped = [key for key in wiped if key in still]
-    found = Reconciled(wiped=wiped)
+    found = Reconciled({v.name: v.id for v in versions}, wiped=wiped)
     instance.wipe_assets(wiped)
     hour = hour_of(ask_clocks(workspace).earliest_ns)
     now = {v.id: _now(v, hour, newest, naming, exports) for v in versions}

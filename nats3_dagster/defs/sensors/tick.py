@@ -32,6 +32,8 @@ BUDGET_S = 20.0
 class Reconciled:
     """The findings of one call."""
 
+    # Name and id of each archive that was compared.
+    archives: dict[str, int] = field(default_factory=dict[str, int])
     # By archive id: those that Dagster has completely.
     heard: dict[int, ArchiveCursor] = field(default_factory=dict[int, ArchiveCursor])
     # To be reported in this order.
