@@ -72,9 +72,8 @@ def seal(settings: Settings) -> list[str]:
     """Seal what can be sealed; the hours."""
     with Workspace(settings) as workspace:
         found = workspace.catalog.archives.get("events")
-        hours = list(sealable(workspace, found, hour_of(0)).hours)
         first = hour_of(workspace.catalog.archives.totals()[0].begins_ns)
-        return [done.hour for done in seal_hours(workspace, found, [h for h in hours if h >= first])]
+        return [done.hour for done in seal_hours(workspace, found, sealable(workspace, found, first).hours)]
 
 
 def replayed(settings: Settings, selection: Selection, cut: int = 0) -> str:
