@@ -30,7 +30,7 @@ def repair(archive: str, accept_loss: bool) -> list[str]:
     """Repair the bad chunks; the keys of those that were repaired."""
     with Workspace(Settings.load()) as workspace:
         row = workspace.catalog.archives.get(archive)
-        state = open_source(workspace, row)
+        state = open_source(workspace, row).state
         checked = verify.verify_chunks(workspace, verify.chunks_to_verify(workspace, row))
         planned = repairing.plan_repair(workspace, row, [verified for verified in checked if verified.error])
         repaired = list(repairing.repair(workspace, row, state, planned, accept_loss=accept_loss))

@@ -137,7 +137,7 @@ def test_losses_by_reason(settings: Settings, workspace: Workspace, stream: Wire
     seen = scrape(settings)
     assert seen("nats3_archive_gone_messages", archive="a") == 10
     assert seen("nats3_archive_loss_level", archive="a") == 2
-    incarnation = open_source(workspace, archive).incarnation
+    incarnation = open_source(workspace, archive).state.incarnation
     workspace.catalog.chunks.commit(archive, [], [Gap(incarnation, (SeqRange(301, 310),), "expired")])
     seen = scrape(settings)
     assert seen("nats3_archive_gone_messages", archive="a") == 0

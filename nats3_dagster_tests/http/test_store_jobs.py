@@ -58,7 +58,7 @@ def problem(answer: Any, status: int) -> dict[str, Any]:
 def capture(workspace: Workspace, name: str) -> None:
     """As if what the stream has were captured in one chunk."""
     archive = workspace.catalog.archives.get(name)
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     made = chunk(1, state.last_seq, archive=name, incarnation=state.incarnation, bucket=archive.spec.bucket)
     workspace.catalog.chunks.commit(archive, [made])
 
@@ -304,7 +304,7 @@ def test_lag_and_time_to_loss(client: TestClient, workspace: Workspace, wire: Wi
     assert (lag["messages"], lag["time_to_loss"]["limit"], lag["time_to_loss"]["used"]) == (8, "max_msgs", 0.8)
     assert 0 < lag["seconds"] < 60
     archive = workspace.catalog.archives.get("job_1")
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     workspace.catalog.chunks.commit(archive, [], [Gap(state.incarnation, (SeqRange(1, 8),), "unselected")])
     lag = client.get("/store/job/lag", params={"job_id": job["id"]}).json()
     assert (lag["messages"], lag["seconds"], lag["time_to_loss"]["level"]) == (0, None, "ok")

@@ -10,7 +10,6 @@ import pytest
 from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures import read as reading
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.captures.read import Outcome
 from nats3_dagster.archive.health.nats_health import check
@@ -252,7 +251,7 @@ def test_what_was_put_of_a_stream_that_is_gone_is_adopted(workspace: Workspace, 
     read(workspace, plan(workspace, archive, wire))
     wire.api("STREAM.DELETE.EV")
     stream_of(wire, 5)
-    open_another(workspace, archive)
+    open_source(workspace, archive, adopt=True)
     assert archived(workspace, archive) == ([(1, 100)], 100, [])
 
 
@@ -265,7 +264,7 @@ def test_what_the_stream_removes_early_is_said(workspace: Workspace, wire: Wire,
     assert f"Warning: {early}" in made.err
     wire.publish([("ev.a", b"", b"x")])
     archive = workspace.catalog.archives.get("events")
-    loss = time_to_loss(backlog(workspace, archive, open_source(workspace, archive), time.time_ns()))
+    loss = time_to_loss(backlog(workspace, archive, open_source(workspace, archive).state, time.time_ns()))
     assert (loss.text, loss.level) == (early, "ok")
     (said,) = [finding.what for finding in check(workspace) if finding.what.startswith("Archive events")]
     assert said == f"Archive events, stream EV: 1 sequences are not captured. {early}"

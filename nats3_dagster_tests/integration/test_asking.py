@@ -12,7 +12,7 @@ from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.seal import sealable
 from nats3_dagster.archive.proof.source_check import compare
 from nats3_dagster.archive.source.backlog import backlog
-from nats3_dagster.archive.source.observe import checked_state, observe_source
+from nats3_dagster.archive.source.observe import checked_source, observe_source
 from nats3_dagster.errors import StreamChanged
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.model import Archive, ArchiveSpec
@@ -21,7 +21,7 @@ from nats3_dagster_tests.support.commands import everything
 from nats3_dagster_tests.support.wire import Wire
 
 ASKERS: dict[str, Callable[[Workspace, Archive], object]] = {
-    "the state": checked_state,
+    "the state": checked_source,
     "an observation": observe_source,
     "hours to seal": lambda workspace, archive: sealable(workspace, archive, hour_of(time.time_ns() - 3 * HOUR_NS)),
     "a comparison": lambda workspace, archive: list(compare(workspace, archive)),
@@ -29,7 +29,7 @@ ASKERS: dict[str, Callable[[Workspace, Archive], object]] = {
         workspace, archive, change.differences(archive, {"subjects": ("ev.a",)})
     ),
     "the backlog": lambda workspace, archive: backlog(
-        workspace, archive, checked_state(workspace, archive), time.time_ns()
+        workspace, archive, checked_source(workspace, archive).state, time.time_ns()
     ),
 }
 
@@ -56,7 +56,7 @@ def test_asking_writes_nothing(workspace: Workspace, archive: Archive, s3_client
 
 
 def test_opening_keeps_what_it_saw(workspace: Workspace, archive: Archive) -> None:
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     seen = workspace.catalog.coverage.last_state(state.incarnation)
     assert seen
     assert (seen.last_seq, seen.config["max_age"]) == (10, 3600 * 10**9)
@@ -70,7 +70,7 @@ def test_a_stream_that_was_made_again_is_told_and_not_kept(
     wire.create_stream("EV", "ev.>")
     before = all_there_is(workspace, s3_client, bucket)
     assert observe_source(workspace, archive).recreated
-    for refused in (checked_state, open_source):
+    for refused in (checked_source, open_source):
         with pytest.raises(StreamChanged, match="deleted and made again"):
             refused(workspace, archive)
     assert all_there_is(workspace, s3_client, bucket) == before

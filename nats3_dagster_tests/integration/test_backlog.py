@@ -76,7 +76,7 @@ def test_no_capture_is_due_for_messages_that_the_archive_does_not_select(
     wire.publish([("ev.a", b"", b"x")] * 10)
 
     def asked() -> tuple[int, str]:
-        waiting = backlog(workspace, archive, open_source(workspace, archive), time.time_ns() + 5 * SECOND_NS)
+        waiting = backlog(workspace, archive, open_source(workspace, archive).state, time.time_ns() + 5 * SECOND_NS)
         found = due(archive.spec, waiting, 1)
         return len(found.hours), found.why
 
@@ -91,13 +91,13 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
     wire.create_stream("EV", "ev.>", max_msgs=100)
     archive = create(workspace, ArchiveSpec("events", "EV", bucket))
     wire.publish([("ev.a", b"", b"x")] * 100)
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     workspace.catalog.chunks.commit(archive, [], [Gap(state.incarnation, (SeqRange(2, 100),), "unselected")])
     return archive
 
 
 def test_a_hole_at_the_head_is_the_same_for_the_check_and_the_doctor(workspace: Workspace, archive: Archive) -> None:
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     loss = time_to_loss(backlog(workspace, archive, state, time.time_ns()))
     assert (loss.used, loss.limit, loss.level) == (1.0, "max_msgs", "error")
     said = [finding.what for finding in check(workspace) if finding.status == "fail"]
@@ -108,7 +108,7 @@ def test_what_is_gone_before_it_was_captured_is_the_same_for_both(
     workspace: Workspace, archive: Archive, wire: Wire
 ) -> None:
     wire.publish([("ev.a", b"", b"x")] * 2)
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     assert time_to_loss(backlog(workspace, archive, state, time.time_ns())).gone == 1
     said = [finding.what for finding in check(workspace) if finding.status == "fail"]
     assert said == ["Archive events, stream EV: the stream has deleted messages that were not captured"]

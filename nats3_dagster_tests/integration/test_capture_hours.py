@@ -57,7 +57,7 @@ def test_every_round_takes_something_until_nothing_is_lacking(
     archive(settings, bucket)
     catalog = workspace.catalog
     found = catalog.archives.get("events")
-    state = open_source(workspace, found)
+    state = open_source(workspace, found).state
     for _ in minutes:
         hours = hours_to_capture(workspace, found, state)
         waiting = backlog(workspace, found, state, time.time_ns())
@@ -98,10 +98,10 @@ def test_what_was_deleted_before_its_capture_is_asked_for_once(
     found = catalog.archives.get("events")
     with Wire(settings.nats.servers[0]) as wire:
         catalog.chunks.commit(
-            found, [], [Gap(open_source(workspace, found).incarnation, (SeqRange(1, 40),), "missing")]
+            found, [], [Gap(open_source(workspace, found).state.incarnation, (SeqRange(1, 40),), "missing")]
         )
         delete(wire)
-    state = open_source(workspace, found)
+    state = open_source(workspace, found).state
     hours = hours_to_capture(workspace, found, state)
     assert 1 <= len(hours) <= 11
     assert sum(take(workspace, found, hour) for hour in hours) == 20
@@ -119,7 +119,7 @@ def test_a_loss_is_due_though_nothing_waits(settings: Settings, workspace: Works
         wire.api("STREAM.PURGE.EV")
     found = catalog.archives.get("events")
     now = time.time_ns()
-    state = open_source(workspace, found)
+    state = open_source(workspace, found).state
     waiting = backlog(workspace, found, state, now)
     assert waiting == Backlog(state, open=hour_of(now), gone=7)
     wanted = due(spec, waiting, 24)
@@ -141,7 +141,7 @@ def test_the_oldest_that_waits_has_an_age_though_the_one_before_was_deleted(
         wire.publish([("ev.a", b"", b"x")] * 7)
         _delete(wire, 8, 9)
     found = catalog.archives.get("events")
-    waiting = backlog(workspace, found, open_source(workspace, found), time.time_ns() + MINUTE_NS)
+    waiting = backlog(workspace, found, open_source(workspace, found).state, time.time_ns() + MINUTE_NS)
     assert waiting.messages == 7 or waiting.ended
     assert 60 < (waiting.age_s or waiting.behind_s) < 75
 
@@ -153,7 +153,7 @@ def test_a_clock_ahead_of_ours_is_waited_for(settings: Settings, workspace: Work
         archive(settings, bucket)
         wire.publish([("ev.a", b"", b"x")] * 7)
     found = catalog.archives.get("events")
-    state = open_source(workspace, found)
+    state = open_source(workspace, found).state
     waiting = backlog(workspace, found, state, time.time_ns() - 2 * HOUR_NS)
     assert (waiting.ended, waiting.open, waiting.behind, waiting.ahead) == ((), None, 7, 7)
     assert 119 * 60 < waiting.ahead_s <= 120 * 60
@@ -178,14 +178,14 @@ def test_a_message_of_1970_is_one_hour_and_not_half_a_million(
     restore_stream(settings.nats, "EV", ["ev.>"], past)
     archive(settings, bucket)
     found = workspace.catalog.archives.get("events")
-    hours = hours_to_capture(workspace, found, open_source(workspace, found))
+    hours = hours_to_capture(workspace, found, open_source(workspace, found).state)
     # A quiet hour inside of a day with messages is named as well.
     expected = [times[0], *(start + hour * HOUR_NS for hour in (0, 1, 2, 3, 40)), times[-1]]
     within_a_day = {hour_of(start + hour * HOUR_NS) for hour in range(41, 60)}
     assert [hour for hour in hours if hour not in within_a_day] == [hour_of(time_ns) for time_ns in expected]
     for hour in hours:
         take(workspace, found, hour)
-    assert hours_to_capture(workspace, found, open_source(workspace, found)) == []
+    assert hours_to_capture(workspace, found, open_source(workspace, found).state) == []
 
 
 @pytest.mark.needs_nats("2.15")
@@ -201,6 +201,6 @@ def test_messages_of_the_future_are_said_wherever_an_archive_is_looked_at(
     assert waiting
     assert (waiting.behind, waiting.ahead) == (3, 1)
     assert "1 messages are of an hour that has not begun by this host's clock" in time_to_loss(waiting).text
-    assert backlog(workspace, found, open_source(workspace, found), now).ahead == 1
+    assert backlog(workspace, found, open_source(workspace, found).state, now).ahead == 1
     (warned,) = [f for f in check(workspace) if "events" in f.what]
     assert (warned.status, "the clock of NATS is 180 minutes ahead" in warned.what) == ("warn", True)

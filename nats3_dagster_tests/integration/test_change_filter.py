@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.archive.captures.commit import commit
-from nats3_dagster.archive.captures.open_another import open_another
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle import change as changing
 from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.lifecycle.create import create
@@ -154,7 +154,7 @@ def test_a_stream_that_was_made_again_ends_each_life_by_itself(
     with pytest.raises(StreamChanged):
         change(workspace, "events", {"subjects": ("ev.b",)})
     assert workspace.catalog.archives.get("events") == events
-    state = open_another(workspace, events)
+    state = open_source(workspace, events, adopt=True).state
     after = change(workspace, "events", {"subjects": ("ev.b",)}).after
     (first, second) = workspace.catalog.coverage.incarnations(events)
     assert second == state.incarnation

@@ -33,7 +33,7 @@ def archive(workspace: Workspace, wire: Wire, bucket: str) -> Archive:
 
 def cover(workspace: Workspace, archive: Archive, first: int, last: int) -> None:
     """As if these sequences were captured."""
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     workspace.catalog.chunks.commit(archive, [], [Gap(state.incarnation, (SeqRange(first, last),), "unselected")])
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.archive.captures import commit
-from nats3_dagster.archive.captures.open_another import open_another
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.read import cursor as cursor_module
 from nats3_dagster.archive.read import cursor_state, live
@@ -235,7 +235,7 @@ def test_a_stream_that_was_made_again_is_not_followed(
     send(wire, 1, 20)
     with pytest.raises(StreamChanged, match="deleted and made again"):
         taken(cursor, 1)
-    open_another(workspace, archive)
+    open_source(workspace, archive, adopt=True)
     assert taken(Cursor.resume(workspace, cursor.token()), 20) == list(range(1, 21))
 
 

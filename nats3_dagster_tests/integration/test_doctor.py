@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive.captures.open_another import open_another
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health import catalog_health
 from nats3_dagster.catalog.session.health import forgets_on_failover
 from nats3_dagster.catalog.session.schema import VERSION
@@ -175,7 +175,7 @@ def test_a_removed_stream_may_have_had_more_than_was_seen(nats3: Command, nats: 
         wire.api("STREAM.DELETE.EV")
         wire.create_stream("EV", "ev.>")
     with Workspace(Settings.load()) as workspace:
-        open_another(workspace, workspace.catalog.archives.get("ev"))
+        open_source(workspace, workspace.catalog.archives.get("ev"), adopt=True)
     got = nats3.ok("store", "get", "ev", "-o", "json").json
     assert [c["unknown_after_seq"] for c in got["coverage"]] == [last, None]
     assert f"had after sequence {last}" in " ".join(nats3.ok("store", "get", "ev").out.split())

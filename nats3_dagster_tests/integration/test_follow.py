@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from nats3_dagster.archive.captures.open_another import open_another
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError, TargetError, WrongState
@@ -280,7 +280,7 @@ def test_a_stream_that_is_made_again_while_it_is_followed(
         wait_for(source.all_arrived)
         wire.api("STREAM.DELETE.EV")
         wire.create_stream("EV", "ev.>")
-        open_another(workspace, workspace.catalog.archives.get("a"))
+        open_source(workspace, workspace.catalog.archives.get("a"), adopt=True)
         source.send()
         wait_for(source.all_arrived)
     assert source.arrived() == list(range(20))

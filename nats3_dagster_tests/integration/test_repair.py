@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.captures.open_another import open_another
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.proof.repair import Repair, repair
 from nats3_dagster.archive.proof.verify import find_holes
 from nats3_dagster.archive.stored import folder
@@ -175,7 +175,7 @@ def test_a_chunk_of_a_stream_that_is_gone(
     damage(s3_client, before)
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
-    plan, state = planned(workspace, events), open_another(workspace, events)
+    plan, state = planned(workspace, events), open_source(workspace, events, adopt=True).state
     (one,) = repair(workspace, events, state, plan)
     assert (one.done, one.lost) == (False, 100)
     (one,) = repair(workspace, events, state, plan, accept_loss=True)

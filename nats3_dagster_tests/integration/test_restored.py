@@ -10,7 +10,6 @@ import pytest
 from nats3_dagster.api.wording import WORDS
 from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle import jobs
 from nats3_dagster.archive.lifecycle.create import create
@@ -111,7 +110,7 @@ def test_adopt_of_a_stream_that_has_all_archives_nothing_again(
     workspace: Workspace, wire: Wire, archive: Archive
 ) -> None:
     restore(workspace, wire, backup(wire))
-    open_another(workspace, archive)
+    open_source(workspace, archive, adopt=True)
     assert incarnations(workspace, archive) == [(1, 60)]
 
 
@@ -132,7 +131,7 @@ def test_an_older_backup_is_named_and_nothing_is_archived_twice(
     assert (now.source, str(now.error)) == ("recreated", str(caught.value))
     assert caught.value.what in next(f.what for f in check(workspace) if f.status == "fail")
     assert len(searches) == 1
-    open_another(workspace, archive)
+    open_source(workspace, archive, adopt=True)
     assert capture(workspace, archive, wire).messages == after
     assert incarnations(workspace, archive) == [(1, 60), (kept + 1, kept + after)]
     assert sum(c.messages for c in workspace.catalog.coverage.all(archive)) == 60 + after
@@ -148,7 +147,7 @@ def test_a_backup_of_before_messages_that_were_seen_and_not_captured(
     restore(workspace, wire, messages)
     with pytest.raises(StreamChanged, match="up to sequence 60. .* went up to 67"):
         open_source(workspace, archive)
-    open_another(workspace, archive)
+    open_source(workspace, archive, adopt=True)
     assert gaps(workspace, archive) == {"missing": 7}
 
 
@@ -167,7 +166,7 @@ def test_an_object_that_a_killed_capture_left_is_archived_once(
     publish(wire, 4, b"after")
     with pytest.raises(StreamChanged, match="up to sequence 60. .* went up to 98"):
         open_source(workspace, archive)
-    open_another(workspace, archive)
+    open_source(workspace, archive, adopt=True)
     assert capture(workspace, archive, wire).messages == 4
     assert incarnations(workspace, archive) == [(1, 98), (61 + saved, 64 + saved)]
     assert [c.messages for c in workspace.catalog.coverage.all(archive)] == [93, 4]
@@ -184,7 +183,7 @@ def test_holes_before_the_end_are_archived_from_the_restored_stream(
     with pytest.raises(StreamChanged) as caught:
         open_source(workspace, archive)
     assert str(caught.value).endswith("with its sequence 1; sequences 1 to 50 may be archived again")
-    open_another(workspace, archive)
+    open_source(workspace, archive, adopt=True)
     assert capture(workspace, archive, wire).messages == 50
 
 

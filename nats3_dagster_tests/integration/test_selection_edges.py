@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered
@@ -150,7 +149,7 @@ def test_a_read_begins_and_ends_where_it_did_before_its_hours_were_sealed(
             for after in (None, *ends_of_chunks)
         }
 
-    incarnation = open_source(workspace, events).incarnation
+    incarnation = open_source(workspace, events).state.incarnation
     if lost:
         for seq in range(lost.first, lost.last + 1):
             wire.api("STREAM.MSG.DELETE.EV", seq=seq)
@@ -246,13 +245,13 @@ def test_what_expired_and_is_recorded_nowhere_yet(workspace: Workspace, events: 
 def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive, wire: Wire) -> None:
     capture(workspace, events, 0)
     capture(workspace, events, 3)
-    state = open_source(workspace, events)
+    state = open_source(workspace, events).state
     workspace.catalog.chunks.commit(events, [], [Gap(state.incarnation, (SeqRange(11, 20),), "expired")])
     assert lacks(workspace, events, of(1)) == ["11-20"]
     # Of another incarnation the same sequences: each says which one is meant.
     wire.api("STREAM.DELETE.EV")
     wire.create_stream("EV", "ev.>")
-    newer = open_another(workspace, events).incarnation
+    newer = open_source(workspace, events, adopt=True).state.incarnation
     workspace.catalog.chunks.commit(events, [], [Gap(newer, (SeqRange(11, 20),), "expired")])
     every = lacks(workspace, events, Selection())
     streams = [f" (stream of {format_time(life.created_ns)})" for life in (state.incarnation, newer)]

@@ -129,7 +129,7 @@ def test_an_archive_of_a_work_queue_is_compared_with_what_is_left(
     ((seqs, messages, wrong),) = [(c.seqs, c.messages, c.wrong) for c in compare(workspace, archive) if c.chunk]
     assert (seqs.last, messages, wrong) == (99, 0, ())
     wire.publish([("jobs.1", b"NATS/1.0\r\nA: b\r\n\r\n", b"new")])
-    left = messages_of(workspace.link, open_source(workspace, archive).incarnation, SeqRange(1, 200), ("jobs.1",))
+    left = messages_of(workspace.link, open_source(workspace, archive).state.incarnation, SeqRange(1, 200), ("jobs.1",))
     ((row),) = left.to_pylist()
     assert (row["seq"], row["subject"], row["headers"], row["data"]) == (
         101,

@@ -237,7 +237,7 @@ def test_an_archive_of_some_subjects_of_a_work_queue(workspace: Workspace, wire:
     assert covered(workspace, archive, 500)
     assert left(wire, "worker") == (250, 0)
     assert len(workspace.catalog.chunks.select(archive)) == 1
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     assert backlog(workspace, archive, state, time.time_ns()).is_empty
     assert condition(workspace, archive).source == "ok"
 
@@ -316,7 +316,7 @@ def test_what_a_work_queue_removed_before_it_was_taken_is_lost(workspace: Worksp
     queue(wire, max_msgs=50)
     archive = make(workspace, bucket)
     wire.publish(numbers(1, 100))
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     assert time_to_loss(backlog(workspace, archive, state, time.time_ns())).gone == 50
     assert run(workspace, archive).lost == 50
     assert gaps(workspace, archive) == [("expired", [(1, 50)])]
@@ -350,7 +350,7 @@ def test_a_consumer_that_was_deleted_is_an_error_with_a_way_out(workspace: Works
     run(workspace, archive)
     wire.api("CONSUMER.DELETE.JOBS.nats3-jobs")
     wire.publish(numbers(11, 20))  # nobody is interested
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     with pytest.raises(UnknownConsumer, match="nats3-jobs of stream JOBS was deleted") as raised:
         run(workspace, archive)
     assert "make the consumer again" in str(raised.value)
@@ -372,7 +372,7 @@ def test_its_backlog_is_what_the_durable_has(workspace: Workspace, wire: Wire, b
     while left(wire) != (60, 0):  # the server counts a moment later
         pass
     now = time.time_ns()
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     waiting = backlog(workspace, archive, state, now)
     assert (waiting.messages, waiting.behind, waiting.open, waiting.ended) == (60, 60, hour_of(now), ())
     assert due(archive.spec, waiting, 24).hours == (hour_of(now),)
@@ -385,7 +385,7 @@ def test_its_backlog_is_what_the_durable_has(workspace: Workspace, wire: Wire, b
     found = condition(workspace, archive)
     assert (found.source, found.waiting and found.waiting.behind) == ("ok", 60)
     run(workspace, archive)
-    assert backlog(workspace, archive, open_source(workspace, archive), now).is_empty
+    assert backlog(workspace, archive, open_source(workspace, archive).state, now).is_empty
     found = condition(workspace, archive)
     assert (found.source, found.waiting and found.waiting.behind) == ("ok", 0)
 

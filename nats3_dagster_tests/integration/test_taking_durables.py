@@ -68,7 +68,7 @@ def test_one_that_was_changed_is_an_error_until_it_is_changed_back(
     answer = wire.try_api("CONSUMER.CREATE.JOBS.mine", stream_name="JOBS", config={**info(wire), **config})
     if "error" in answer:
         pytest.skip(f"The server does not change it: {answer['error']}")
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     for use in (lambda: run(workspace, archive), lambda: backlog(workspace, archive, state, time.time_ns())):
         with pytest.raises(SourceError, match=f"Consumer mine of stream JOBS {reason}") as raised:
             use()

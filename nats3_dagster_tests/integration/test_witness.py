@@ -44,7 +44,7 @@ def refill(workspace: Workspace, archive: Archive) -> None:
     """As if the server had forgotten its newest messages and stored others since: what the archive remembers of the
     newest captured message is of a minute before."""
     coverage = workspace.catalog.coverage
-    state = open_source(workspace, archive)
+    state = open_source(workspace, archive).state
     kept = coverage.witness(archive, state.incarnation)
     assert kept == Witness(100, kept.time_ns if kept else 0)
     with workspace.catalog.session.transaction() as sql:
@@ -52,8 +52,8 @@ def refill(workspace: Workspace, archive: Archive) -> None:
 
 
 def test_the_newest_captured_message_is_remembered(workspace: Workspace, archive: Archive, wire: Wire) -> None:
-    coverage, incarnation = workspace.catalog.coverage, open_source(workspace, archive).incarnation
-    assert coverage.witness(archive, incarnation) == Witness(100, open_source(workspace, archive).last_ns)
+    coverage, incarnation = workspace.catalog.coverage, open_source(workspace, archive).state.incarnation
+    assert coverage.witness(archive, incarnation) == Witness(100, open_source(workspace, archive).state.last_ns)
     wire.publish([("ev.a", b"", b"x")] * 20)
     wire.api("STREAM.MSG.DELETE.EV", seq=120)
     take(workspace, archive)
@@ -111,7 +111,7 @@ def test_a_message_that_is_gone_says_nothing(workspace: Workspace, archive: Arch
     wire.api("STREAM.MSG.DELETE.EV", seq=100)
     assert condition(workspace, archive).source == "ok"
     wire.publish([("ev.a", b"", b"x")] * 20)
-    assert backlog(workspace, archive, open_source(workspace, archive), time.time_ns()).behind == 20
+    assert backlog(workspace, archive, open_source(workspace, archive).state, time.time_ns()).behind == 20
 
 
 def test_what_was_read_of_two_histories_is_not_committed(workspace: Workspace, archive: Archive, wire: Wire) -> None:

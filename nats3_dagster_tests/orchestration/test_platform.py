@@ -151,7 +151,7 @@ class Platform:
             (chunk,) = workspace.catalog.chunks.of_hour(found, self.hours[n])
             workspace.bucket(chunk.meta.bucket).delete(chunk.meta.key)
             (bad,) = [one for one in verify_chunks(workspace, chunks_to_verify(workspace, found)) if one.error]
-            state = open_source(workspace, found)
+            state = open_source(workspace, found).state
             (repaired,) = repair(workspace, found, state, plan_repair(workspace, found, [bad]))
             assert repaired.done
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures import plan as planning
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.captures.read import Outcome, RangeCapture
 from nats3_dagster.model import Archive, SeqRange
 from nats3_dagster.workspace import Workspace
@@ -22,7 +21,7 @@ def plan_hours(
     workspace: Workspace, archive: Archive, hours: Sequence[str], *, adopt: bool = False
 ) -> planning.CapturePlan:
     """Open the source, and plan."""
-    return planning.plan(workspace, archive, (open_another if adopt else open_source)(workspace, archive), hours)
+    return planning.plan(workspace, open_source(workspace, archive, adopt=adopt), hours)
 
 
 def read(workspace: Workspace, planned: planning.CapturePlan) -> list[Outcome]:

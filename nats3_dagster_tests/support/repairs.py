@@ -60,4 +60,4 @@ def planned(workspace: Workspace, archive: Archive) -> Repair:
 
 
 def repaired(workspace: Workspace, archive: Archive, plan: Repair, **how: bool) -> Sequence[Repaired]:
-    return list(repair(workspace, archive, open_source(workspace, archive), plan, **how))
+    return list(repair(workspace, archive, open_source(workspace, archive).state, plan, **how))

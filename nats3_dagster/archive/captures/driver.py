@@ -16,7 +16,6 @@ from nats3_dagster.archive.captures.commit import CaptureResult, commit
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError
 from nats3_dagster.archive.captures.hour_windows import by_hour
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.captures.plan import CapturePlan, plan, uncovered
 from nats3_dagster.archive.captures.read import Outcome
 from nats3_dagster.archive.captures.task import HourFailure
@@ -78,8 +77,8 @@ class _Driver:
         try:
             self._started_at = self._workspace.catalog.now()
             folder.require(self._workspace, self._archive)
-            state = (open_another if self._adopt else open_source)(self._workspace, self._archive)
-            planned = plan(self._workspace, self._archive, state, hours)
+            source = open_source(self._workspace, self._archive, adopt=self._adopt)
+            planned = plan(self._workspace, source, hours)
         except Nats3Error as error:
             self._put_back(hours[1:])
             self._fail(hours[:1], error)

@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.source.backlog import Backlog, backlog
 from nats3_dagster.archive.source.clocks import stream_now_ns
 from nats3_dagster.archive.source.windows import hours_to_capture
@@ -59,7 +58,7 @@ def select_hours(workspace: Workspace, name: str, hours: Sequence[str] = (), *, 
     for hour in hours:
         hour_start(hour)
     archive = workspace.catalog.archives.get(name)
-    state = (open_another if adopt else open_source)(workspace, archive)
+    state = open_source(workspace, archive, adopt=adopt).state
     check_bucket(workspace, archive)
     if archive.spec.mode == "consumer":
         return _hour_to_take(workspace, archive, state, hours, adopt)

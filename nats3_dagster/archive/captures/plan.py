@@ -11,6 +11,7 @@ from datetime import datetime
 from nats3_dagster.archive.captures.hour_windows import HourWindow, job_windows
 from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.source.absence import absence_reason
+from nats3_dagster.archive.source.observe import Source
 from nats3_dagster.archive.source.stream_changes import witness_at
 from nats3_dagster.archive.stored.erased import erased_of
 from nats3_dagster.jetstream.link import Link
@@ -18,7 +19,6 @@ from nats3_dagster.model import (
     Archive,
     Gap,
     SeqRange,
-    StreamState,
     Witness,
     clipped,
     without,
@@ -72,11 +72,11 @@ class CapturePlan:
         return tuple(_shares(self.missing, -(-total // count), [first for _, first in self.job.hours]))
 
 
-def plan(workspace: Workspace, archive: Archive, state: StreamState, hours: Sequence[str]) -> CapturePlan:
+def plan(workspace: Workspace, source: Source, hours: Sequence[str]) -> CapturePlan:
     """Returns a job that captures the first of these hours, which are ascending: up to the number that one job takes,
-    and up to the last sequence of the stream as it was opened (`state`). Raises OperatorError for a bad hour,
-    SourceError."""
+    and up to the last sequence of the stream as it was opened. Raises OperatorError for a bad hour, SourceError."""
     catalog, link, settings = workspace.catalog, workspace.link, workspace.settings
+    archive, state = source.archive, source.state
     begun = catalog.now()
     expected = catalog.coverage.start(archive, state.incarnation)
     windows = job_windows(link, state, hours, expected)

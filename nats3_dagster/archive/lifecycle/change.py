@@ -9,7 +9,7 @@ from typing import Any
 
 from nats3_dagster import objects
 from nats3_dagster.archive.source.durables import check_durable
-from nats3_dagster.archive.source.observe import checked_state
+from nats3_dagster.archive.source.observe import checked_source
 from nats3_dagster.archive.source.requirements import check_source
 from nats3_dagster.archive.stored import kept_settings
 from nats3_dagster.archive.stored.archive_folder import folder_of
@@ -103,7 +103,7 @@ def check(
     if spec.subjects != archive.spec.subjects:
         check_source(workspace, spec)
         # What is captured by the new subjects must be of the stream that the old ones end in.
-        checked_state(workspace, archive)
+        checked_source(workspace, archive)
     new = [name for name in spec.copies if name not in archive.spec.copies]
     return missing_buckets(workspace, spec, new, create_bucket=create_bucket)
 

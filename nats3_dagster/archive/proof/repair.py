@@ -17,7 +17,7 @@ from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.captures.read import RangeCapture
 from nats3_dagster.archive.proof.verify import Verified
-from nats3_dagster.archive.source.observe import checked_state
+from nats3_dagster.archive.source.observe import checked_source
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.any_bucket import from_copies
 from nats3_dagster.archive.stored.erased import may_have_erased
@@ -105,7 +105,7 @@ def repair_all(
             done.add(repaired.chunk.id)
             yield repaired
         if rest := tuple(chunk for chunk in planned.bad if chunk.id not in done):
-            state = checked_state(workspace, archive)
+            state = checked_source(workspace, archive).state
             yield from repair(workspace, archive, state, replace(planned, bad=rest), accept_loss=accept_loss)
 
 

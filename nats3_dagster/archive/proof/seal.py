@@ -14,7 +14,7 @@ from nats3_dagster.actor import current_run
 from nats3_dagster.archive.proof.failed_hours import FailedHours
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
 from nats3_dagster.archive.source.clocks import ask_clocks
-from nats3_dagster.archive.source.observe import checked_state
+from nats3_dagster.archive.source.observe import checked_source
 from nats3_dagster.archive.source.windows import end_of
 from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored import copies, folder
@@ -94,7 +94,7 @@ def sealable(workspace: Workspace, archive: Archive, first: str, limit: int = 1_
     if first > at.closed:
         return Sealable(at, (), clocks=ask_clocks(workspace).difference)
     try:
-        state = checked_state(workspace, archive)
+        state = checked_source(workspace, archive).state
         clocks = ask_clocks(workspace, state)
         at = replace(at, closed=min(at.closed, newest_closed(clocks.earliest_ns)))
         bound = _last_sequence(workspace, archive, state, at.closed)
@@ -138,7 +138,7 @@ def seal_asked(workspace: Workspace, name: str, hours: Sequence[str]) -> Iterato
 
     Raises as `seal_hours` does, and Nats3Error when the stream cannot say where the hours end."""
     archive = workspace.catalog.archives.get(name)
-    state = checked_state(workspace, archive)
+    state = checked_source(workspace, archive).state
     clocks = ask_clocks(workspace, state)
     closed = newest_closed(clocks.earliest_ns)
     bound = _last_sequence(workspace, archive, state, closed)

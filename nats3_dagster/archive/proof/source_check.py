@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from nats3_dagster.archive.captures.rewrite import Origin, merge, table_of, write_chunks
 from nats3_dagster.archive.proof.verify import AHEAD, chunks_to_verify
-from nats3_dagster.archive.source.observe import checked_state
+from nats3_dagster.archive.source.observe import checked_source
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.fetch import fetch_each
 from nats3_dagster.archive.stored.removal import remove_objects
@@ -53,7 +53,7 @@ class Compared:
 def compare(workspace: Workspace, archive: Archive, hours: Sequence[str] | None = None) -> Iterator[Compared]:
     """Yields each chunk and each range of a gap whose messages the stream may still have. What was retired is left out,
     and so are objects that cannot be read: see `verify_chunks`. Raises StreamChanged, SourceError, StoreError."""
-    state = checked_state(workspace, archive)
+    state = checked_source(workspace, archive).state
     # A change of its subjects that this does not show is for sequences after the window.
     archive = workspace.catalog.archives.reread(archive)
     window = SeqRange(max(state.first_seq, 1), state.last_seq)
@@ -142,7 +142,7 @@ def _gaps(workspace: Workspace, archive: Archive, state: StreamState, hours: Seq
 def _of_gap(workspace: Workspace, archive: Archive, compared: Compared) -> list[ChunkMeta]:
     """Chunks of the messages that were found in a gap, one for each hour in which they were stored. What lies between
     two messages stays absent for the gap's reason, and what lies outside stays a gap."""
-    state = checked_state(workspace, archive)
+    state = checked_source(workspace, archive).state
     bucket = workspace.bucket(archive.spec.bucket)
     hours = compared.found.column("time_ns").to_numpy() // HOUR_NS
     cuts = [0, *(np.flatnonzero(np.diff(hours)) + 1).tolist(), len(hours)]

@@ -16,7 +16,7 @@ from nats3_dagster.archive.recovery.live_chunks import LiveChunks
 from nats3_dagster.archive.recovery.objects import HourObjects, Listing
 from nats3_dagster.archive.recovery.rows import Rows
 from nats3_dagster.archive.recovery.stored_archive import StoredArchive
-from nats3_dagster.archive.source.observe import checked_state
+from nats3_dagster.archive.source.observe import checked_source
 from nats3_dagster.archive.stored import folder, kept_settings
 from nats3_dagster.archive.stored.erasure_record import read_records
 from nats3_dagster.archive.stored.kept_settings import KeptHold, KeptSettings
@@ -289,7 +289,7 @@ class _Rebuild:
     def _compare(self, archive: Archive) -> str:
         """The difference of the archive and its stream; empty where the stream is the archived one."""
         try:
-            checked_state(self._workspace, archive)
+            checked_source(self._workspace, archive)
         except Nats3Error as error:
             return str(error)
         return ""

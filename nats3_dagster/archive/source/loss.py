@@ -7,8 +7,8 @@ from nats3_dagster.archive.source.absence import early_removal
 from nats3_dagster.archive.source.backlog import Backlog, backlog
 from nats3_dagster.archive.source.clocks import stream_now_ns
 from nats3_dagster.archive.source.lateness import late_after_s
+from nats3_dagster.archive.source.observe import Source
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.model import Archive, StreamState
 from nats3_dagster.workspace import Workspace
 
 # Shares of the way to deletion from which on an archive is warned of, and is in error.
@@ -99,7 +99,8 @@ def time_to_loss(waiting: Backlog, *, paused: bool = False, max_age_s: int | Non
     return max(losses, key=lambda loss: loss.used, default=base)
 
 
-def outlook(workspace: Workspace, archive: Archive, state: StreamState) -> Outlook:
-    """Returns what the stream in this state has that is not captured. Raises Nats3Error."""
+def outlook(workspace: Workspace, source: Source) -> Outlook:
+    """Returns what the stream has that is not captured. Raises Nats3Error."""
+    archive, state = source.archive, source.state
     waiting = backlog(workspace, archive, state, stream_now_ns(state))
     return Outlook(waiting, time_to_loss(waiting, paused=archive.paused, max_age_s=archive.spec.max_age_s))

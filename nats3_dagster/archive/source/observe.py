@@ -16,6 +16,7 @@ from nats3_dagster.workspace import Workspace
 class Source:
     """The stream of an archive when it was asked, compared with what the archive holds."""
 
+    archive: Archive
     # With the incarnation that the archive has of it, also where the stream was restored and continues one.
     state: StreamState
     # What a stream of another `created` time shares with the archive; None for the archived stream, and where it
@@ -41,27 +42,27 @@ def observe_source(workspace: Workspace, archive: Archive, *, again: bool = Fals
     coverages = workspace.catalog.coverage.all(archive)
     state = as_archived(state, coverages)
     if not recreated_error(archive, coverages, state):
-        return Source(state)
+        return Source(archive, state)
     # It imports pyarrow, 0.1 s, and is rare.
     from nats3_dagster.archive.source.history import history_of
 
     history = history_of(workspace, workspace.link, archive, coverages, state, again=again)
     if history and history.is_continued_by(state):
-        return Source(continuing(state, history.coverage.incarnation), history)
-    return Source(state, history, recreated_error(archive, coverages, state, history))
+        return Source(archive, continuing(state, history.coverage.incarnation), history)
+    return Source(archive, state, history, recreated_error(archive, coverages, state, history))
 
 
-def checked_state(workspace: Workspace, archive: Archive) -> StreamState:
-    """Returns the state of the archive's stream. Raises as `observe_source` does; StreamChanged for another stream than
-    the archived one, and for one that forgot archived messages; OperatorError for a retention that the archive cannot
-    be complete with."""
+def checked_source(workspace: Workspace, archive: Archive) -> Source:
+    """Returns the archive's source. Raises as `observe_source` does; StreamChanged for another stream than the archived
+    one, and for one that forgot archived messages; OperatorError for a retention that the archive cannot be complete
+    with."""
     source = observe_source(workspace, archive)
     if source.recreated:
         raise source.recreated
     check_retention(archive.spec, source.state)
     if changed := forgotten_error(workspace, archive, source.state):
         raise changed
-    return source.state
+    return source
 
 
 def source_state(workspace: Workspace, archive: Archive) -> StreamState:

@@ -15,7 +15,6 @@ from nats3_dagster.archive.captures.capture_log import record_outcomes
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError, OnJob
 from nats3_dagster.archive.captures.open import open_source
-from nats3_dagster.archive.captures.open_another import open_another
 from nats3_dagster.archive.source.durables import consumer_missing_error, durable_of, make_again
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.take.commit import Round, commit
@@ -125,7 +124,7 @@ def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> Str
     that was deleted is made again; what went meanwhile is recorded as lost.
 
     Raises StreamChanged, UnknownStream, UnknownConsumer."""
-    state = (open_another if adopt else open_source)(workspace, archive)
+    state = open_source(workspace, archive, adopt=adopt).state
     durable = find_durable(workspace.link, archive.spec.stream, archive.spec.durable or "")
     if durable is None and adopt:
         durable = make_again(workspace, archive, state)
@@ -134,7 +133,7 @@ def begin(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> Str
         raise consumer_missing_error(archive)
     missed_seq = noticed(workspace, archive, durable).missed_seq
     # What a durable missed that was made again is accounted for in this run.
-    return open_source(workspace, archive) if missed_seq > state.last_seq else state
+    return open_source(workspace, archive).state if missed_seq > state.last_seq else state
 
 
 def finish(

@@ -224,9 +224,9 @@ def _intact(naming: Naming, workspace: Workspace, archive: Archive, sample: int)
 
 def _keeps_up(naming: Naming, workspace: Workspace, archive: Archive) -> AssetCheckResult:
     from nats3_dagster.archive.source.loss import outlook
-    from nats3_dagster.archive.source.observe import checked_state
+    from nats3_dagster.archive.source.observe import checked_source
 
-    loss = outlook(workspace, archive, checked_state(workspace, archive)).loss
+    loss = outlook(workspace, checked_source(workspace, archive)).loss
     return AssetCheckResult(
         asset_key=naming.chunks_key(archive.name),
         check_name=KEEPS_UP,

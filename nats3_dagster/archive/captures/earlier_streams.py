@@ -1,4 +1,4 @@
-"""Opening a stream that was deleted and made again, where a person said so: the archive goes on with it.
+"""Earlier streams: what is left of the incarnations before the stream that an archive goes on with.
 
 Invariant: what objects in the bucket have of an earlier incarnation is adopted, and what else was not captured of it is
 recorded as lost, as far as it was ever seen.
@@ -6,10 +6,6 @@ recorded as lost, as far as it was ever seen.
 
 import logging
 
-from nats3_dagster.archive.captures.open import record_observed
-from nats3_dagster.archive.source.observe import Source, observe_source
-from nats3_dagster.archive.source.requirements import check_retention
-from nats3_dagster.archive.source.stream_changes import forgotten_error
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, ChunkMeta, Coverage, Gap, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
@@ -17,45 +13,13 @@ from nats3_dagster.workspace import Workspace
 log = logging.getLogger(__name__)
 
 
-def open_another(workspace: Workspace, archive: Archive) -> StreamState:
-    """Returns the state of the archive's stream, and records it in the catalog: as another incarnation of the archive,
-    unless it was restored from a backup and has all that is archived. Raises as `checked_state` does, but for a stream
-    that was made again."""
-    source = observe_source(workspace, archive, again=True)
-    # A backup may have a part of what an object has that no chunk lists. Adopted first, it counts as archived where the
-    # two are compared, and is not archived once more as the new stream's.
-    if source.recreated and source.history and _adopt_earlier(workspace, archive, source.history.coverage):
-        source = observe_source(workspace, archive, again=True)
-    if source.is_restored:
-        return record_observed(workspace, archive, source)
-    check_retention(archive.spec, source.state)
-    _begin(workspace, archive, source)
-    if changed := forgotten_error(workspace, archive, source.state):
-        raise changed
-    return source.state
-
-
-def _begin(workspace: Workspace, archive: Archive, source: Source) -> None:
-    """Begin the stream as another incarnation of the archive, and account for the earlier ones."""
-    coverage, state = workspace.catalog.coverage, source.state
-    coverage.begin(archive, state, source.history.start if source.history else 1)
-    log.info(
-        "%s: goes on with stream %s of %s from sequence %d on",
-        archive.name,
-        state.name,
-        format_time(state.incarnation.created_ns),
-        coverage.start(archive, state.incarnation),
-    )
-    _give_up_earlier(workspace, archive, state)
-
-
-def _adopt_earlier(workspace: Workspace, archive: Archive, earlier: Coverage) -> bool:
+def adopt_earlier(workspace: Workspace, archive: Archive, earlier: Coverage) -> bool:
     """Adopts what objects have of an earlier incarnation, and records no gap. False if there is none."""
     gap = _uncaptured(workspace, archive, earlier, _last_seen(workspace, earlier)[1])
     return bool(gap and _adopted(workspace, archive, gap, with_gaps=False)[0])
 
 
-def _give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState) -> None:
+def give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState) -> None:
     """Record as lost what was not captured of the stream's earlier incarnations, as far as they were ever seen."""
     catalog = workspace.catalog
     for earlier in catalog.coverage.all(archive):
