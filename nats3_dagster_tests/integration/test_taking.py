@@ -25,8 +25,8 @@ from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.archive.source.condition import condition
 from nats3_dagster.archive.source.loss import time_to_loss
 from nats3_dagster.archive.take import commit as committing
-from nats3_dagster.archive.take import driver
 from nats3_dagster.archive.take import plan as planning
+from nats3_dagster.archive.take.open import open_with_durable
 from nats3_dagster.archive.take.pulled import Receipt, assigned_hours
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_of, hour_start
@@ -460,7 +460,7 @@ def test_messages_that_cannot_be_given_back_hide_no_error_and_fail_no_round(
             durable(wire, "d")
             archive = make(work, bucket, durable="d")
             wire.publish(numbers(1, 50))
-        planned = planning.plan(work, archive, driver.begin(work, archive))
+        planned = planning.plan(work, open_with_durable(work, archive))
         outcomes, _ = perform(planned.job)
         parts = [
             replace(part, replies=part.replies[1:], late=part.replies[:1]) if isinstance(part, Receipt) else part

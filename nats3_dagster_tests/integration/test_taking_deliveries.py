@@ -10,7 +10,7 @@ from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.archive.proof.verify import find_holes
 from nats3_dagster.archive.source.condition import condition
 from nats3_dagster.archive.status import holdings
-from nats3_dagster.archive.take.driver import begin
+from nats3_dagster.archive.take.open import open_with_durable
 from nats3_dagster.errors import Conflict, SourceError, UnknownConsumer
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -219,7 +219,7 @@ def test_a_loss_under_a_filter_is_told_before_the_next_message(
         wire.api("CONSUMER.CREATE.JOBS.nats3-jobs", stream_name="JOBS", config=config)
     assert gone(workspace, archive) == 20
     assert len(select_hours(workspace, "jobs")) == 1
-    begin(workspace, archive)  # and died
+    open_with_durable(workspace, archive)  # and died
     assert gone(workspace, archive) == 20
     assert len(select_hours(workspace, "jobs")) == 1
     run(workspace, archive)

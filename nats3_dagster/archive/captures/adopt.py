@@ -17,77 +17,65 @@ from nats3_dagster.chunks import ChunkReader, open_chunk
 from nats3_dagster.model import REMOVED, Archive, ChunkMeta, Gap, Reason, SeqRange, clipped, without
 from nats3_dagster.model.messages import selected
 from nats3_dagster.model.numbers import Int64s
-from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 
 def settle_absences(
-    workspace: Workspace,
-    archive: Archive,
-    chunks: Sequence[ChunkMeta],
-    gaps: Iterable[Gap],
-    orphans: Orphans | None = None,
+    orphans: Orphans, chunks: Sequence[ChunkMeta], gaps: Iterable[Gap]
 ) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
     """Chunks and gaps that are about to be committed, with what the bucket has of the sequences that they call absent:
     the chunks to commit instead, and the gaps that remain. Raises StoreError, SourceError."""
-    # One for all, so that a folder of the bucket is listed once.
-    orphans = orphans or Orphans(workspace, archive, (meta.key for meta in chunks))
-    adopted, remaining = adopt(workspace, archive, gaps, orphans)
-    return (*fill(workspace, archive, chunks, orphans), *adopted), remaining
+    adopted, remaining = adopt(orphans, gaps)
+    return (*fill(orphans, chunks), *adopted), remaining
 
 
-def adopt(
-    workspace: Workspace, archive: Archive, gaps: Iterable[Gap], orphans: Orphans | None = None
-) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
+def adopt(orphans: Orphans, gaps: Iterable[Gap]) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
     """Chunks of what orphans hold of these gaps, to be committed together with the gaps that remain. The store is
     listed only if there is a gap. Raises StoreError, SourceError."""
-    orphans = orphans or Orphans(workspace, archive)
     adopted: list[ChunkMeta] = []
     remaining: list[Gap] = []
-    for gap in apart(workspace, archive, gaps):
+    for gap in apart(orphans.workspace, orphans.archive, gaps):
         rest: Sequence[SeqRange] = gap.ranges
         for orphan in orphans.overlapping(gap.incarnation, gap.ranges) if gap.reason not in REMOVED else ():
             chunks = [
                 meta
                 for seqs in clipped(rest, orphan.meta.covers)
-                for meta in _chunks(workspace, archive, orphan, seqs, gap.reason)
+                for meta in _chunks(orphans, orphan, seqs, gap.reason)
             ]
             rest = without(rest, [meta.covers for meta in chunks])
             adopted += chunks
         if rest:
             remaining.append(Gap(gap.incarnation, tuple(rest), gap.reason))
     if adopted:
-        _report(archive, sum(meta.messages for meta in adopted))
+        _report(orphans.archive, sum(meta.messages for meta in adopted))
     return tuple(adopted), tuple(remaining)
 
 
-def fill(
-    workspace: Workspace, archive: Archive, chunks: Sequence[ChunkMeta], orphans: Orphans
-) -> tuple[ChunkMeta, ...]:
+def fill(orphans: Orphans, chunks: Sequence[ChunkMeta]) -> tuple[ChunkMeta, ...]:
     """The chunks that are to be committed, with the messages that orphans hold of sequences which they say are absent.
     The store is listed only if there are such. Raises StoreError, SourceError."""
     filled: list[ChunkMeta] = []
     for meta in chunks:
-        messages = missing_in(workspace, archive, meta, orphans) if meta.messages < meta.covers.size else None
+        messages = missing_in(orphans, meta) if meta.messages < meta.covers.size else None
         if messages is None:
             filled.append(meta)
         else:
-            _report(archive, messages.num_rows)
-            filled += merge(workspace.bucket, archive.spec, meta, messages)
+            _report(orphans.archive, messages.num_rows)
+            filled += merge(orphans.workspace.bucket, orphans.archive.spec, meta, messages)
     return tuple(filled)
 
 
-def missing_in(workspace: Workspace, archive: Archive, meta: ChunkMeta, orphans: Orphans) -> pa.Table | None:
+def missing_in(orphans: Orphans, meta: ChunkMeta) -> pa.Table | None:
     """Returns the orphans' messages of a chunk's absent sequences, each once, ascending; None if they have none."""
     ranges = meta.deleted or (meta.covers,)
     held: Int64s | None = None
     parts: list[pa.Table] = []
     for orphan in orphans.overlapping(meta.incarnation, ranges):
         if held is None:
-            own = open_chunk(workspace.bucket(meta.bucket).get(meta.key), meta)
+            own = open_chunk(orphans.workspace.bucket(meta.bucket).get(meta.key), meta)
             held = np.concatenate([batch.column("seq").to_numpy() for batch in own.batches(["seq"])])
-        part = table_of(messages_of(archive, orphan.reader, meta.covers))
+        part = table_of(messages_of(orphans.archive, orphan.reader, meta.covers))
         seqs: Int64s = part.column("seq").to_numpy()
         part = part.filter(pa.array(~np.isin(seqs, held)))
         held = np.union1d(held, seqs)
@@ -105,13 +93,11 @@ def messages_of(archive: Archive, reader: ChunkReader, seqs: SeqRange) -> Iterat
                 yield taken
 
 
-def _chunks(
-    workspace: Workspace, archive: Archive, orphan: Orphan, seqs: SeqRange, reason: Reason
-) -> Iterator[ChunkMeta]:
+def _chunks(orphans: Orphans, orphan: Orphan, seqs: SeqRange, reason: Reason) -> Iterator[ChunkMeta]:
     """Chunks of what the orphan has of `seqs`; or the orphan itself, where it covers just these. `reason`: of absences
     that the orphan does not explain."""
-    reader, meta, footer = orphan.reader, orphan.meta, orphan.reader.footer
-    bucket = workspace.bucket(archive.spec.bucket)
+    archive, reader, meta, footer = orphans.archive, orphan.reader, orphan.meta, orphan.reader.footer
+    bucket = orphans.workspace.bucket(archive.spec.bucket)
     for part, subjects in archive.filters(meta.incarnation, seqs):
         is_same_filter = set(subjects) == set(footer.subjects)
         if is_same_filter and meta.covers == part and meta.bucket == archive.spec.bucket:

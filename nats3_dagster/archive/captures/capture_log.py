@@ -4,8 +4,10 @@ Invariant: a capture succeeds or fails by itself; a note that cannot be written 
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.errors import (
@@ -45,6 +47,35 @@ KINDS = (*sorted({kind for _, kind in _KINDS}), DEFECT)
 def kind_of(error: Exception) -> str:
     """One of KINDS."""
     return next((kind for of, kind in _KINDS if isinstance(error, of)), DEFECT)
+
+
+class CaptureLog:
+    """Notes how the captures of an archive end that one job began, and how long they took."""
+
+    def __init__(self, workspace: Workspace, archive: Archive) -> None:
+        self._workspace, self._archive = workspace, archive
+        # When the job began, by this process' clock and by the catalog's.
+        self._began, self._started_at = time.monotonic(), datetime.now(UTC)
+
+    def start(self) -> None:
+        """Note that a job begins. Raises CatalogError."""
+        self._began = time.monotonic()
+        self._started_at = self._workspace.catalog.now()
+
+    def completed(self, results: Sequence[CaptureResult]) -> tuple[CaptureResult, ...]:
+        """Note these captures; returns them with the job's seconds, shared by the sequences that were read for each."""
+        record_outcomes(self._workspace, self._archive, self._started_at, results)
+        seconds = time.monotonic() - self._began
+        sizes = [result.window.size - result.found if result.window else 0 for result in results]
+        total = sum(sizes)
+        return tuple(
+            replace(result, seconds=seconds * size / total if total else seconds / len(results))
+            for result, size in zip(results, sizes, strict=True)
+        )
+
+    def failed(self, errors: Mapping[str, Exception]) -> None:
+        """Note the hours that failed, each with its error."""
+        record_outcomes(self._workspace, self._archive, self._started_at, errors=errors)
 
 
 def record_outcomes(

@@ -68,10 +68,12 @@ def commit(
         else:
             gaps.append(outcome)
     _check_history(workspace, planned)
-    # It imports pyarrow, 0.1 s: commands that only ask what is missing do without.
+    # They import pyarrow, 0.1 s: commands that only ask what is missing do without.
     from nats3_dagster.archive.captures.adopt import settle_absences
+    from nats3_dagster.archive.captures.orphans import Orphans
 
-    settled, remaining = settle_absences(workspace, planned.archive, chunks, merged(gaps))
+    orphans = Orphans(workspace, planned.archive, (meta.key for meta in chunks))
+    settled, remaining = settle_absences(orphans, chunks, merged(gaps))
     fault_point("capture.before_commit")
     workspace.catalog.chunks.commit(
         planned.archive, settled, remaining, begun=planned.begun, source=planned.job.state.incarnation

@@ -4,14 +4,10 @@ Invariant: an hour fails by itself. A job of several hours that fails as a whole
 hour that fails is alone. Each job is planned from the catalog, so what was committed is not read again.
 """
 
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 
-from nats3_dagster.archive.captures.capture_log import record_outcomes
+from nats3_dagster.archive.captures.capture_log import CaptureLog
 from nats3_dagster.archive.captures.commit import CaptureResult, commit
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError
 from nats3_dagster.archive.captures.hour_windows import by_hour
@@ -57,25 +53,23 @@ class _Driver:
         self._waiting = deque([run.hours] if run.hours else ())
         # How often another capture's commit made an hour fail.
         self._conflicts = Counter[str]()
-        # When the job began, by this process' clock and by the catalog's.
-        self._began, self._started_at = 0.0, datetime.now(UTC)
+        self._captures = CaptureLog(workspace, archive)
 
     def jobs(self) -> Iterator[tuple[CaptureResult, ...]]:
         while self._waiting and not self._run.is_general:
             hours = self._waiting.popleft()
-            self._began = time.monotonic()
             try:
                 planned = self._plan(hours)
                 yield self._capture(planned) if planned else ()
             except Exception as error:  # an unforeseen one
-                self._record(errors={hours[0]: error})
+                self._captures.failed({hours[0]: error})
                 raise
 
     def _plan(self, hours: tuple[str, ...]) -> CapturePlan | None:
         """A job of the first of the hours; the others are put back. None, and the first hour failed, if there is no
         plan: a second hour that fails alike ends the run."""
         try:
-            self._started_at = self._workspace.catalog.now()
+            self._captures.start()
             folder.require(self._workspace, self._archive)
             source = open_source(self._workspace, self._archive, adopt=self._adopt)
             planned = plan(self._workspace, source, hours)
@@ -105,7 +99,7 @@ class _Driver:
             self._fail_whole(planned.hours, error)
             return ()
         complete = [result for result in results if result.hour not in missing]
-        self._record(complete)
+        timed = self._captures.completed(complete)
         for hour in planned.hours:
             if hour not in missing:
                 self._run.succeed()
@@ -115,7 +109,7 @@ class _Driver:
                 self._fail([hour], _incomplete(planned.archive, hour, missing[hour]))
         if task_error:
             self._fail_whole([hour for hour in missing if hour not in failures], task_error)
-        return _timed(complete, time.monotonic() - self._began)
+        return timed
 
     def _fail_whole(self, hours: Sequence[str], error: Nats3Error) -> None:
         """These hours are not complete, as a job or a task of it failed. One of them may be the cause."""
@@ -134,30 +128,15 @@ class _Driver:
                 self._put_back([hour])
             else:
                 self._run.fail(hour, error, self._on_error)
-        self._record(errors={hour: error for hour in hours if self._run.errors.get(hour) is error})
+        self._captures.failed({hour: error for hour in hours if self._run.errors.get(hour) is error})
 
     def _put_back(self, hours: Sequence[str]) -> None:
         if hours:
             self._waiting.appendleft(tuple(hours))
-
-    def _record(
-        self, results: Sequence[CaptureResult] = (), errors: Mapping[str, Exception] = MappingProxyType({})
-    ) -> None:
-        record_outcomes(self._workspace, self._archive, self._started_at, results, errors)
 
 
 def _incomplete(archive: Archive, hour: str, missing: Sequence[SeqRange]) -> SourceError:
     return SourceError(
         f"Archive {archive.name} still misses {', '.join(map(str, missing[:3]))} of {hour}",
         Next.CAPTURE_HOUR(archive=archive.name, hour=hour),
-    )
-
-
-def _timed(results: Sequence[CaptureResult], seconds: float) -> tuple[CaptureResult, ...]:
-    """The results with a job's seconds, shared by the sequences that were read for each."""
-    sizes = [result.window.size - result.found if result.window else 0 for result in results]
-    total = sum(sizes)
-    return tuple(
-        replace(result, seconds=seconds * size / total if total else seconds / len(results))
-        for result, size in zip(results, sizes, strict=True)
     )

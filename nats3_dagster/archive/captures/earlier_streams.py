@@ -6,6 +6,7 @@ recorded as lost, as far as it was ever seen.
 
 import logging
 
+from nats3_dagster.archive.source.observe import Source
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, ChunkMeta, Coverage, Gap, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
@@ -13,15 +14,18 @@ from nats3_dagster.workspace import Workspace
 log = logging.getLogger(__name__)
 
 
-def adopt_earlier(workspace: Workspace, archive: Archive, earlier: Coverage) -> bool:
-    """Adopts what objects have of an earlier incarnation, and records no gap. False if there is none."""
-    gap = _uncaptured(workspace, archive, earlier, _last_seen(workspace, earlier)[1])
-    return bool(gap and _adopted(workspace, archive, gap, with_gaps=False)[0])
+def adopt_earlier(workspace: Workspace, source: Source) -> bool:
+    """Adopts what objects have of the incarnation that shares its history with the stream, and records no gap. False if
+    there is none."""
+    assert source.history is not None
+    earlier = source.history.coverage
+    gap = _uncaptured(workspace, source.archive, earlier, _last_seen(workspace, earlier)[1])
+    return bool(gap and _adopted(workspace, source.archive, gap, with_gaps=False)[0])
 
 
-def give_up_earlier(workspace: Workspace, archive: Archive, state: StreamState) -> None:
+def give_up_earlier(workspace: Workspace, source: Source) -> None:
     """Record as lost what was not captured of the stream's earlier incarnations, as far as they were ever seen."""
-    catalog = workspace.catalog
+    archive, state, catalog = source.archive, source.state, workspace.catalog
     for earlier in catalog.coverage.all(archive):
         if earlier.incarnation == state.incarnation:
             continue
@@ -58,11 +62,12 @@ def _adopted(
     workspace: Workspace, archive: Archive, gap: Gap, *, with_gaps: bool
 ) -> tuple[tuple[ChunkMeta, ...], tuple[Gap, ...]]:
     """Commits what objects have of the gap, with or without what remains of it. Returns both."""
-    # It imports pyarrow, 0.1 s, and is rare.
+    # They import pyarrow, 0.1 s, and it is rare.
     from nats3_dagster.archive.captures.adopt import adopt
+    from nats3_dagster.archive.captures.orphans import Orphans
 
     begun = workspace.catalog.now()
-    adopted, gaps = adopt(workspace, archive, [gap])
+    adopted, gaps = adopt(Orphans(workspace, archive), [gap])
     if adopted or with_gaps:
         workspace.catalog.chunks.commit(archive, adopted, gaps if with_gaps else (), begun=begun, what="adopted")
     return adopted, gaps

@@ -41,7 +41,7 @@ def _observed(workspace: Workspace, archive: Archive, *, adopt: bool) -> Source:
     source = observe_source(workspace, archive, again=adopt)
     # A backup may have a part of what an object has that no chunk lists. Adopted first, it counts as archived where the
     # two are compared, and is not archived once more as the new stream's.
-    if adopt and source.recreated and source.history and adopt_earlier(workspace, archive, source.history.coverage):
+    if adopt and source.recreated and source.history and adopt_earlier(workspace, source):
         return observe_source(workspace, archive, again=True)
     return source
 
@@ -72,4 +72,4 @@ def _begin(workspace: Workspace, source: Source) -> None:
         format_time(state.incarnation.created_ns),
         coverage.start(archive, state.incarnation),
     )
-    give_up_earlier(workspace, archive, state)
+    give_up_earlier(workspace, source)

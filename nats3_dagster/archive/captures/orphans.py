@@ -38,14 +38,15 @@ class Orphan(NamedTuple):
 
 
 class Orphans:
-    """The orphans of an archive. A folder of the bucket is listed once, when it is first needed."""
+    """The orphans of an archive: what the bucket has of it and the catalog does not list. A folder of the bucket is
+    listed once, when it is first needed: one `Orphans` serves all questions of a job."""
 
     def __init__(
         self, workspace: Workspace, archive: Archive, own: Iterable[str] = (), *, with_deleted: bool = False
     ) -> None:
         """`own`: keys of objects that are about to be committed. `with_deleted`: also what deleted archives of this
         folder had at their end."""
-        self._workspace, self._archive, self._own = workspace, archive, frozenset(own)
+        self.workspace, self.archive, self._own = workspace, archive, frozenset(own)
         self._with_deleted = with_deleted
         # The keys of each folder that was listed, and their sequences by incarnation. There may be a question
         # for each chunk of a job, and thousands of keys.
@@ -83,10 +84,10 @@ class Orphans:
             return self._opened
         self._opened = None
         try:
-            reader = open_chunk(self._workspace.bucket(self._archive.spec.bucket).get(key))
+            reader = open_chunk(self.workspace.bucket(self.archive.spec.bucket).get(key))
             meta = reader.verify()
-            if (meta.key, meta.archive, meta.incarnation) == (key, self._archive.name, incarnation):
-                reason = disagreement(self._workspace.link, reader, incarnation)
+            if (meta.key, meta.archive, meta.incarnation) == (key, self.archive.name, incarnation):
+                reason = disagreement(self.workspace.link, reader, incarnation)
             else:
                 reason = "it is not the object of its key"
             if not reason:
@@ -96,7 +97,7 @@ class Orphans:
         except (ChunkError, ObjectMissing) as error:
             reason = error.what
         self.refused[key] = reason
-        log.warning("%s: the object %s is not adopted: %s", self._archive.name, key, reason)
+        log.warning("%s: the object %s is not adopted: %s", self.archive.name, key, reason)
         return None
 
     def all(self) -> dict[str, int]:
@@ -120,8 +121,8 @@ class Orphans:
     def _list_all(self) -> dict[str, int]:
         """Key and size of all that has the name of a chunk. The bucket is listed once."""
         if self._all is None:
-            spec = self._archive.spec
-            listed = dict(self._workspace.bucket(spec.bucket).list(archive_prefix(spec.prefix, spec.name)))
+            spec = self.archive.spec
+            listed = dict(self.workspace.bucket(spec.bucket).list(archive_prefix(spec.prefix, spec.name)))
             self._all = {key: size for key, size in listed.items() if parse_key(key)}
             self._foreign = {
                 key: size for key, size in listed.items() if key not in self._all and may_be_chunk(key, size)
@@ -130,13 +131,13 @@ class Orphans:
         return self._all
 
     def _unknown(self, keys: Collection[str]) -> list[str]:
-        removals = self._workspace.catalog.removals
-        known = removals.known(self._archive.spec.bucket, list(keys), with_deleted=not self._with_deleted)
+        removals = self.workspace.catalog.removals
+        known = removals.known(self.archive.spec.bucket, list(keys), with_deleted=not self._with_deleted)
         return [key for key in keys if key not in known]
 
     def _within(self, incarnation: Incarnation, within: SeqRange) -> Iterator[tuple[str, SeqRange]]:
         """The keys of chunks with sequences of `within`, whether the catalog knows them or not."""
-        spec = self._archive.spec
+        spec = self.archive.spec
         folders = self._folders(incarnation, within) if self._all is None else [archive_prefix(spec.prefix, spec.name)]
         for folder in folders:
             keys, ends = self._covered(folder, incarnation)
@@ -155,14 +156,14 @@ class Orphans:
         if self._all is not None:
             return self._all
         if folder not in self._listed:
-            self._listed[folder] = [key for key, _ in self._workspace.bucket(self._archive.spec.bucket).list(folder)]
+            self._listed[folder] = [key for key, _ in self.workspace.bucket(self.archive.spec.bucket).list(folder)]
         return self._listed[folder]
 
     def _folders(self, incarnation: Incarnation, within: SeqRange) -> Iterator[str]:
         """Yields the folders in which chunks of these sequences may lie: in the hours between those before them and
         after them."""
-        spec = self._archive.spec
-        first, last = self._workspace.catalog.hours.around(self._archive, incarnation, within)
+        spec = self.archive.spec
+        first, last = self.workspace.catalog.hours.around(self.archive, incarnation, within)
         end_ns = hour_start(last) if last else time.time_ns() + HOUR_NS  # clocks differ
         hours = range(hour_start(first) // HOUR_NS, end_ns // HOUR_NS + 1) if first else range(0)
         if 0 < len(hours) <= _HOURS:

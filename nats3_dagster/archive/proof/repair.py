@@ -225,7 +225,7 @@ def _put_in_place(
         return
     put = [meta.key for meta in metas if bucket.put_new(meta.key, objects[meta.key], meta.sha256)]
     if orphans:
-        metas, gaps = settle_absences(workspace, archive, metas, gaps, orphans)
+        metas, gaps = settle_absences(orphans, metas, gaps)
     try:
         chunks.replace(archive, [chunk.id], metas, gaps, begun=begun)
     except Conflict:

@@ -98,11 +98,11 @@ def _adopt_all(workspace: Workspace, archive: Archive, orphans: Orphans) -> int:
                 for gap in catalog.gaps.select(archive, incarnation=incarnation, within=seqs)
                 if gap.reason not in REMOVED and (ranges := tuple(clipped(gap.ranges, seqs)))
             ]
-            chunks, _ = adopt(workspace, archive, gaps, orphans)
+            chunks, _ = adopt(orphans, gaps)
             between: tuple[Gap, ...] = ()
             if seqs.first < start and orphans.open(key, incarnation):
                 before = Gap(incarnation, (SeqRange(seqs.first, start - 1),), "missing")
-                earlier, between = adopt(workspace, archive, [before], orphans)
+                earlier, between = adopt(orphans, [before])
                 if earlier:
                     chunks, start = (*earlier, *chunks), seqs.first
                     catalog.coverage.extend_back(archive, incarnation, start)
@@ -123,7 +123,7 @@ def _fill_chunks(
         if old.messages == old.covers.size or old.absent_reason in REMOVED:
             continue
         begun = catalog.now()
-        if (messages := missing_in(workspace, archive, old, orphans)) is not None:
+        if (messages := missing_in(orphans, old)) is not None:
             chunks = merge(workspace.bucket, archive.spec, old, messages)
             catalog.chunks.replace(archive, [chunk.id], chunks, (), begun=begun, what="adopted")
             remove_objects(workspace, old.bucket, [old.key])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from nats3_dagster.archive.source.observe import Source
 from nats3_dagster.catalog.archives.archives import durable_taken
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.jetstream.take.durable import (
@@ -20,7 +21,7 @@ from nats3_dagster.jetstream.take.durable import (
 )
 from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, StreamState
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import check_filter, covers, overlap
+from nats3_dagster.subjects import covers, overlap
 from nats3_dagster.workspace import Workspace
 
 # Messages that a claim of the durable may have outstanding at least: with fewer a run spends its time on rounds.
@@ -102,16 +103,22 @@ def _check_limits(spec: ArchiveSpec, state: StreamState) -> None:
 
 
 def durable_of(workspace: Workspace, archive: Archive) -> Durable:
-    """The archive's durable as it is now. Raises UnknownConsumer if it is gone, SourceError if it was changed into one
-    that does not fit."""
+    """The archive's durable as it is now, checked. Raises UnknownConsumer if it is gone, SourceError if it was changed
+    into one that does not fit."""
     spec = archive.spec
     assert spec.durable
     _check_acknowledgements(workspace, spec.stream, spec.durable)
-    durable = find_durable(workspace.link, spec.stream, spec.durable)
-    if durable is None:
-        raise consumer_missing_error(archive)
+    durable = observe_durable(workspace, archive)
     if reason := next(chain(_unfit(durable, spec, fresh=False), _too_small(workspace, durable)), None):
         raise SourceError(f"Consumer {durable.name} of stream {spec.stream} {reason}", "Change it back")
+    return durable
+
+
+def observe_durable(workspace: Workspace, archive: Archive) -> Durable:
+    """The archive's durable as it is now, also one that no longer fits. Raises UnknownConsumer if it is gone."""
+    durable = find_durable(workspace.link, archive.spec.stream, archive.spec.durable or "")
+    if durable is None:
+        raise consumer_missing_error(archive)
     return durable
 
 
@@ -145,13 +152,13 @@ def consumer_missing_error(archive: Archive) -> UnknownConsumer:
     return UnknownConsumer(what, step(archive=spec.name, consumer=spec.durable))
 
 
-def make_again(workspace: Workspace, archive: Archive, state: StreamState) -> Durable:
+def make_again(workspace: Workspace, source: Source) -> Durable:
     """The archive's own durable, which was deleted, made again. Raises UnknownConsumer for one of the user's."""
-    spec = archive.spec
+    spec, state = source.archive.spec, source.state
     if not spec.owns_durable:
-        raise consumer_missing_error(archive)
+        raise consumer_missing_error(source.archive)
     check_others(workspace, spec, state)
-    coverage = workspace.catalog.coverage.of(archive, state.incarnation)
+    coverage = workspace.catalog.coverage.of(source.archive, state.incarnation)
     limits = state.config.get("retention", "limits") == "limits"
     # Only a stream that keeps what is acknowledged delivers from there on: from the others all comes that is left.
     return _make(workspace, spec, coverage.frontier + 1 if limits else None)
@@ -198,8 +205,6 @@ def _make(workspace: Workspace, spec: ArchiveSpec, first_seq: int | None) -> Dur
     # It imports pyarrow, which a command's --help does without.
     from nats3_dagster.chunks.columns import CHUNK_MESSAGES
 
-    for filter_ in spec.subjects:
-        check_filter(filter_)
     filters = _filters(spec)
     durable = make_durable(
         workspace.link,

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from nats3_dagster.archive.captures.adopt import settle_absences
 from nats3_dagster.archive.captures.commit import merged
+from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.take.plan import TakePlan
 from nats3_dagster.archive.take.pulled import Receipt
 from nats3_dagster.errors import Nats3Error
@@ -34,6 +35,10 @@ class Round:
     full: bool
     elsewhere: int
 
+    @property
+    def messages(self) -> int:
+        return sum(chunk.messages for chunk in self.chunks)
+
 
 def commit(workspace: Workspace, planned: TakePlan, outcomes: Iterable[ChunkMeta | Gap | Receipt]) -> Round:
     """Make what the tasks brought back part of the archive, in one transaction, and what earlier runs had put into the
@@ -55,7 +60,8 @@ def commit(workspace: Workspace, planned: TakePlan, outcomes: Iterable[ChunkMeta
     most = max([deliveries.most, *(r.most for r in receipts)])
     try:
         taken = sum(c.messages for c in chunks)
-        chunks, gaps = settle_absences(workspace, planned.archive, chunks, merged(gaps))
+        orphans = Orphans(workspace, planned.archive, (c.key for c in chunks))
+        chunks, gaps = settle_absences(orphans, chunks, merged(gaps))
         # What an earlier run had taken was delivered once at least.
         accounted += sum(c.messages for c in chunks) - taken
         deliveries = replace(deliveries, accounted=accounted, most=most)

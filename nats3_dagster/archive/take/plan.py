@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nats3_dagster.archive.source.durables import durable_of
+from nats3_dagster.archive.source.observe import Source
 from nats3_dagster.archive.stored.erased import erased_of
+from nats3_dagster.archive.take.deliveries import record_durable
 from nats3_dagster.archive.take.job import TakeJob
-from nats3_dagster.archive.take.settlement import noticed
 from nats3_dagster.chunks.columns import CHUNK_BYTES, CHUNK_MESSAGES
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.read.contents import held_ranges
@@ -36,12 +37,13 @@ class TakePlan:
     is_empty: bool
 
 
-def plan(workspace: Workspace, archive: Archive, state: StreamState, parallel: int = 1) -> TakePlan:
-    """The next round, with up to `parallel` tasks. Raises UnknownConsumer."""
-    catalog, settings = workspace.catalog, workspace.settings
+def plan(workspace: Workspace, source: Source, parallel: int = 1) -> TakePlan:
+    """The next round, with up to `parallel` tasks. The durable is asked once a round: the round before has acknowledged
+    messages. Raises UnknownConsumer."""
+    archive, state, catalog, settings = source.archive, source.state, workspace.catalog, workspace.settings
     begun = catalog.now()
     durable = durable_of(workspace, archive)
-    deliveries = noticed(workspace, archive, durable)
+    deliveries = record_durable(workspace, archive, durable)
     most_held = durable.max_ack_pending if durable.max_ack_pending > 0 else _NO_END
     share, tasks = _shares(durable, state, min(durable.pending, most_held), parallel)
     patience_s = min(durable.ack_wait_s + REDELIVERY_S, MOST_PATIENCE_S)

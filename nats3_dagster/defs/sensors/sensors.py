@@ -114,7 +114,8 @@ def _evaluate_capture(
     if archive.paused:
         return _evaluate_paused(context, naming, workspace, archive)
     name = archive.name
-    now = outlook(workspace, open_source(workspace, archive))
+    source = open_source(workspace, archive)
+    now = outlook(workspace, source)
     waiting, loss = now.waiting, now.loss
     # Only the first and a change are events: a tick that says the same again would fill Dagster's tables.
     events = [keeps_up(naming, name, loss)] if loss.level != context.cursor else []
@@ -140,7 +141,8 @@ def _evaluate_paused(
     name, before = archive.name, context.cursor or ""
     why = f"Archive {name} is paused. {Next.RESUME_ARCHIVE(archive=name).worded(naming.words)}"
     try:
-        loss = outlook(workspace, open_source(workspace, archive)).loss
+        source = open_source(workspace, archive)
+        loss = outlook(workspace, source).loss
     except Nats3Error as error:
         # NATS may be down because of what the archive is paused for: the tick does not fail.
         known = before.startswith(PAUSED)
