@@ -10,7 +10,7 @@ from nats3_dagster.bodies.base import Body, Sequence, Text, named, with_settings
 from nats3_dagster.model import ReplaySpec
 from nats3_dagster.model.spec_table import by_key, settings_of
 from nats3_dagster.model.stream import MAX_SEQUENCE
-from nats3_dagster.replay.jobs import JobSource
+from nats3_dagster.replay.job_request import JobRequest, JobSource
 
 _KEYS = {one.key for one in settings_of(ReplaySpec)}
 
@@ -55,11 +55,6 @@ class CreateLoadJob(with_settings("ReplaySettings", Body, ReplaySpec, defaults=T
             raise PydanticCustomError("sequences", "give sequences, or start and end")
         return self
 
-    @property
-    def source(self) -> JobSource:
-        """The archive that is meant."""
-        return JobSource(self.archive, self.bucket, self.read_stream, self.prefix, self.read_consumer)
-
     def named(self) -> AbstractContextManager[None]:
         """Has errors of the block name fields as this body has them."""
         end = "start" if self.end is None else "end"
@@ -72,3 +67,8 @@ class CreateLoadJob(with_settings("ReplaySettings", Body, ReplaySpec, defaults=T
             given["sequences"] = (self.start or 1, self.end or MAX_SEQUENCE)
         with self.named():
             return ReplaySpec("", **by_key(ReplaySpec, given))
+
+    def request(self) -> JobRequest:
+        """The load job that is asked for. Raises OperatorError if a field is invalid."""
+        source = JobSource(self.archive, self.bucket, self.read_stream, self.prefix, self.read_consumer)
+        return JobRequest(source, self.spec(), self.write_stream, self.name)

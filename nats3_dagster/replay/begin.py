@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
-from nats3_dagster.errors import OperatorError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import Replay, ReplaySpec
@@ -14,7 +13,6 @@ from nats3_dagster.replay.planning.plan import ReplayPlan, plan, target_of
 from nats3_dagster.replay.planning.reach import check_reach
 from nats3_dagster.replay.status import check_forerunner
 from nats3_dagster.replay.targets import supports_batches
-from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
@@ -45,8 +43,10 @@ def begin(
         created = create(workspace.link, planned.creation)
         batched = supports_batches([created], server_info(workspace.link))
         planned = replace(planned, targets=(target_of(created),), batched=batched)
+        # Once more, because only now a stream listens.
         check_reach(workspace.link, planned)
     with workspace.catalog.replays.recording(planned.archive):
+        # Once more, where no other process can record one: it may have done so since the plan looked.
         check_forerunner(workspace, planned.archive, spec, known=known)
         replay = workspace.catalog.replays.begin(
             replay_id or new_id(),
@@ -59,48 +59,3 @@ def begin(
         )
     fault_point("replay.begun")
     return replay, planned
-
-
-def resolve_archive(
-    workspace: Workspace,
-    name: str | None,
-    bucket: str | None,
-    stream: str | None,
-    hours: tuple[str, ...] = (),
-    prefix: str | None = None,
-    consumer: str | None = None,
-    subjects: tuple[str, ...] = (),
-) -> str:
-    """Name of the one archive of that name, bucket, stream and prefix that has these hours; of several the one that
-    takes its messages through this consumer, or is of exactly these subjects. Raises OperatorError."""
-    if name is None and (bucket is None or stream is None):
-        raise OperatorError("No archive is named", Next.SAY_ARCHIVE())
-    every = [workspace.catalog.archives.get(name)] if name is not None else list(workspace.catalog.archives.all())
-    matching = [a for a in every if stream in (None, a.spec.stream) and bucket in (None, a.spec.bucket)]
-    if prefix is not None:
-        matching = [a for a in matching if a.spec.prefix == prefix.strip("/")]
-    if not matching:
-        there = ", ".join(f"{a.name} (stream {a.spec.stream}, bucket {a.spec.bucket})" for a in every[:5])
-        raise OperatorError(
-            f"No archive of stream {stream or 'of any name'} is in bucket {bucket or 'of any name'}",
-            f"There is {there}" if there else Next.CREATE_ARCHIVE(),
-        )
-    if len(matching) > 1 and consumer is not None:
-        matching = [a for a in matching if a.spec.durable == consumer] or matching
-    if len(matching) > 1 and subjects:
-        exact = [a for a in matching if set(a.spec.subjects) == set(subjects)]
-        matching = exact if len(exact) == 1 else matching
-    if len(matching) > 1:
-        raise OperatorError(
-            f"Bucket {bucket} has {len(matching)} archives of stream {stream}: {', '.join(a.name for a in matching)}",
-            Next.CHOOSE_ARCHIVE(),
-        )
-    archive = matching[0]
-    if hours:
-        known = {h.hour for h in workspace.catalog.hours.select(archive, first=min(hours), last=max(hours))}
-        if unknown := [hour for hour in hours if hour not in known]:
-            raise OperatorError(
-                f"Archive {archive.name} has nothing of the hour {', '.join(unknown[:3])}",
-                Next.LIST_HOURS(archive=archive.name),
-            )
-    return archive.name

@@ -4,14 +4,15 @@ Invariant: one key begins one replay, however often, and at however many servers
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 from uuid import UUID
 
 from nats3_dagster.archive.lifecycle.jobs import as_id
-from nats3_dagster.errors import Conflict, OperatorError, Unknown, WrongState
-from nats3_dagster.model import Replay, ReplaySpec, ReplayState
-from nats3_dagster.replay.begin import begin, resolve_archive
+from nats3_dagster.errors import Conflict, Unknown, WrongState
+from nats3_dagster.model import Replay, ReplayState
+from nats3_dagster.replay.begin import begin
+from nats3_dagster.replay.job_request import JobRequest
 from nats3_dagster.replay.planning.plan import ReplayPlan, plan
 from nats3_dagster.replay.status import ReplayStatus, find, state_of
 from nats3_dagster.replay.status import status as status_by_id
@@ -40,19 +41,6 @@ _STATES: dict[JobStatus, tuple[ReplayState, ...]] = {
     "Success": ("succeeded",),
     "Failure": ("failed", "canceled", "running", "planned"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class JobSource:
-    """The archive that a load job replays: by name, or by what the archive is of. None if nothing was asked for."""
-
-    archive: str | None = None
-    bucket: str | None = None
-    stream: str | None = None
-    # Of the object keys.
-    prefix: str | None = None
-    # Name of the durable through which the archive takes its messages.
-    consumer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,42 +128,45 @@ def _agreed(planned: ReplayPlan) -> None:
 
 def begin_job(
     workspace: Workspace,
-    source: JobSource,
-    spec: ReplaySpec,
+    asked: JobRequest,
     *,
-    write_stream: str | None = None,
     key: UUID | None = None,
-    name: str | None = None,
     agree: Callable[[ReplayPlan], None] = _agreed,
 ) -> tuple[Replay, bool]:
-    """Record a replay of `spec`, whose archive is that of `source`; the replay, and whether it is new.
+    """Record the replay that is asked for; the replay, and whether it is new.
 
-    `write_stream`: the one that is to take its messages; the archived one may then. `key`: becomes the job's id; given
-    again, it finds the replay that it began. `agree` is as in `replay.begin`. Raises as that; WrongState if the key
-    began another one."""
-    if key and (known := workspace.catalog.replays.find_job(key)):
-        return _same(known, source, spec, write_stream, name), False
-    asked = _resolved(workspace, source, spec, write_stream)
+    `key`: becomes the job's id; given again, it finds the replay that it began. `agree` is as in `replay.begin`. Raises
+    as that; WrongState if the key began another one."""
+    if key and (known := _begun(workspace, asked, key)):
+        return known, False
 
     def checked(planned: ReplayPlan) -> None:
-        _check_stream(planned, write_stream)
+        asked.check_stream(planned)
         agree(planned)
 
+    spec = asked.resolved(workspace)
     try:
-        begun, _ = begin(workspace, asked, agree=checked, job_id=key, job_name=name)
+        replay, _ = begin(workspace, spec, agree=checked, job_id=key, job_name=asked.name)
     except (WrongState, Conflict):
         # Another server may have begun it for this very key meanwhile.
-        if key and (known := workspace.catalog.replays.find_job(key)):
-            return _same(known, source, spec, write_stream, name), False
+        if key and (known := _begun(workspace, asked, key)):
+            return known, False
         raise
-    return begun, True
+    return replay, True
 
 
-def plan_job(workspace: Workspace, source: JobSource, spec: ReplaySpec, write_stream: str | None) -> ReplayPlan:
+def _begun(workspace: Workspace, asked: JobRequest, key: UUID) -> Replay | None:
+    """The replay that the key began; None if it began none. Raises WrongState if it began another one."""
+    replay = workspace.catalog.replays.find_job(key)
+    if replay is not None:
+        asked.check_began(replay)
+    return replay
+
+
+def plan_job(workspace: Workspace, asked: JobRequest) -> ReplayPlan:
     """Returns the plan of the load job: nothing is published, created or recorded. Raises as `begin_job`."""
-    spec = _resolved(workspace, source, spec, write_stream)
-    planned = plan(workspace, spec)
-    _check_stream(planned, write_stream)
+    planned = plan(workspace, asked.resolved(workspace))
+    asked.check_stream(planned)
     return planned
 
 
@@ -211,60 +202,3 @@ def progress(workspace: Workspace, job_id: UUID) -> JobProgress:
         rate=rate,
         eta_s=left / rate if rate and current.state == "running" else None,
     )
-
-
-def _resolved(workspace: Workspace, source: JobSource, spec: ReplaySpec, write_stream: str | None) -> ReplaySpec:
-    name = resolve_archive(
-        workspace,
-        source.archive,
-        source.bucket,
-        source.stream,
-        spec.selection.hours,
-        source.prefix,
-        source.consumer,
-        spec.selection.subjects,
-    )
-    archive = workspace.catalog.archives.get(name).spec
-    if source.consumer is not None and source.consumer != archive.durable:
-        through = f"through {archive.durable}" if archive.durable else "through no consumer"
-        raise OperatorError(
-            f"read_consumer is {source.consumer}, and archive {name} takes its messages {through}",
-            "A replay reads chunks, and needs no consumer: leave read_consumer out",
-        )
-    return _asked(spec, name, archive.stream, write_stream)
-
-
-def _asked(spec: ReplaySpec, archive: str, stream: str, write_stream: str | None) -> ReplaySpec:
-    """Naming the archived stream as the one to write to is consent to it."""
-    return replace(spec, archive=archive, into_own_stream=spec.into_own_stream or write_stream == stream)
-
-
-def _same(known: Replay, source: JobSource, spec: ReplaySpec, write_stream: str | None, name: str | None) -> Replay:
-    asked = _asked(spec, known.spec.archive, known.stream, write_stream)
-    pairs = (
-        (source.archive, known.spec.archive),
-        (source.bucket, known.bucket),
-        (source.stream, known.stream),
-        (source.prefix and source.prefix.strip("/"), known.prefix),
-        (source.consumer, known.durable),
-    )
-    # Its pace may have been changed since.
-    same = replace(asked, pace=known.spec.pace) == known.spec and name == known.job_name
-    if not same or any(wanted is not None and wanted != has for wanted, has in pairs):
-        raise WrongState(
-            f"The key {known.job_id} began another load job", "Give each load job a key of its own, or no key"
-        )
-    return known
-
-
-def _check_stream(planned: ReplayPlan, write_stream: str | None) -> None:
-    if write_stream is None:
-        return
-    names = [target.incarnation.stream for target in planned.targets]
-    if planned.creation:
-        names = [planned.creation.name]
-    if names != [write_stream]:
-        raise OperatorError(
-            f"write_stream is {write_stream}, and what is published to {planned.pattern} goes into {', '.join(names)}",
-            "Choose a write_subject that only that stream captures, or leave write_stream out",
-        )

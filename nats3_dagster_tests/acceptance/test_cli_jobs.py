@@ -8,7 +8,7 @@ import pytest
 
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.replay import jobs
-from nats3_dagster.replay.jobs import JobSource
+from nats3_dagster.replay.job_request import JobRequest, JobSource
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -131,7 +131,7 @@ def test_options_and_documents_plan_the_same_replay(
 def test_a_load_job_is_found_by_id_and_name(nats3: Command, stream: Wire, workspace: Workspace, bucket: str) -> None:
     archived(workspace, stream, "EV", bucket, "events")
     spec = ReplaySpec("", "back.>", Selection(subjects=("ev.>",)))
-    replay, _ = jobs.begin_job(workspace, JobSource(archive="events"), spec, name="load-1")
+    replay, _ = jobs.begin_job(workspace, JobRequest(JobSource("events"), spec, name="load-1"))
     for given in ([replay.id], ["load-1"], [str(replay.job_id)], ["--job-id", str(replay.job_id)]):
         assert nats3.ok("load", "get", *given, "-o", "json").json["replay"] == replay.id, given
     nobody = "7f0f3f0a-2d0e-4d5c-9f4e-6f1f0f6b8a11"

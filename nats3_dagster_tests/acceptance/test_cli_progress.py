@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from nats3_dagster.api.app import create_app
 from nats3_dagster.model import Replay, ReplaySpec, Selection
 from nats3_dagster.replay import jobs, launch
-from nats3_dagster.replay.jobs import JobSource
+from nats3_dagster.replay.job_request import JobRequest, JobSource
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -38,7 +38,7 @@ def replay(workspace: Workspace, wire: Wire, bucket: str) -> Replay:
     wire.publish([("ev.a", b"", b"%d" % n) for n in range(MESSAGES)])
     archived(workspace, wire, "EV", bucket, "events")
     spec = ReplaySpec("", "back.>", Selection(subjects=("ev.>",)))
-    return jobs.begin_job(workspace, JobSource(archive="events"), spec, name="load-1")[0]
+    return jobs.begin_job(workspace, JobRequest(JobSource("events"), spec, name="load-1"))[0]
 
 
 @contextmanager

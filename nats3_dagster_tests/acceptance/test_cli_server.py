@@ -14,7 +14,7 @@ import pytest
 from nats3_dagster.dev.process import free_port, wait_for
 from nats3_dagster.model import Pace, ReplaySpec, Selection
 from nats3_dagster.replay import jobs
-from nats3_dagster.replay.jobs import JobSource
+from nats3_dagster.replay.job_request import JobRequest, JobSource
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -108,7 +108,7 @@ def test_replays_are_shown_as_the_catalog_has_them(
     here, there = nats3.ok(*create, "-o", "json").json, nats3.ok(*create, *server, "-o", "json").json
     assert here == there
     spec = ReplaySpec("", "back.>", Selection(subjects=("ev.>",)), poll_interval_s=2.5)
-    replay, _ = jobs.begin_job(workspace, JobSource(archive="events"), spec, name="load-1")
+    replay, _ = jobs.begin_job(workspace, JobRequest(JobSource("events"), spec, name="load-1"))
     (here,), (there,) = (nats3.ok("load", "list", *words, "-o", "json").json for words in ((), server))
     assert here == there
     assert (here["create_stream"], here["into_own_stream"], here["like_source"]) == (None, False, False)

@@ -15,7 +15,7 @@ from nats3_dagster.cli.terminal.output import Format
 from nats3_dagster.errors import CatalogError, Unknown
 from nats3_dagster.model import ReplaySpec, Selection
 from nats3_dagster.replay import jobs
-from nats3_dagster.replay.jobs import JobSource
+from nats3_dagster.replay.job_request import JobRequest, JobSource
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -78,7 +78,7 @@ def test_a_shell_completes_names(
     wire.publish([("ev.a", b"", b"1")])
     archived(workspace, wire, "EV", bucket, "events")
     spec = ReplaySpec("", "back.>", Selection(subjects=("ev.>",)))
-    replay, _ = jobs.begin_job(workspace, JobSource(archive="events"), spec)
+    replay, _ = jobs.begin_job(workspace, JobRequest(JobSource("events"), spec))
     chunk = str(nats3.ok("chunk", "list", "events", "-o", "json").json[0]["id"])
     for typed, name in (
         ("nats3 store get e", "events"),

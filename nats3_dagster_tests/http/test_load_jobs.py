@@ -111,10 +111,9 @@ def test_a_key_starts_what_nobody_started(loads: Loads, workspace: Workspace) ->
     """The server that began it died before it started anything."""
     key = uuid.uuid4()
     with loads.server() as client:
-        source = jobs.JobSource(bucket=loads.bucket, stream="EV")
         from nats3_dagster.bodies.load_jobs import CreateLoadJob
 
-        jobs.begin_job(workspace, source, CreateLoadJob(**loads.body).spec(), key=key)
+        jobs.begin_job(workspace, CreateLoadJob(**loads.body).request(), key=key)
         assert client.get("/load/job", params={"job_id": str(key)}).json()["status"] == "Created"
         again = client.post("/load/job", json=loads.body, headers={"Idempotency-Key": str(key)})
         assert (again.status_code, again.json()["id"]) == (200, str(key))

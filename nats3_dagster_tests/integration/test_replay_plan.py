@@ -23,7 +23,8 @@ from nats3_dagster.model import (
 )
 from nats3_dagster.model.export import Made
 from nats3_dagster.replay import attempt, control, launch, status
-from nats3_dagster.replay.begin import begin, resolve_archive
+from nats3_dagster.replay.begin import begin
+from nats3_dagster.replay.job_request import JobSource
 from nats3_dagster.replay.planning.creation import Creation, check_creation
 from nats3_dagster.replay.planning.plan import ReplayPlan, plan
 from nats3_dagster.settings import Settings
@@ -360,14 +361,14 @@ def test_an_attempt_that_is_interrupted_is_canceled_and_not_failed(
 
 def test_which_archive_is_meant(ws: Workspace, s3_client: Any, bucket: str) -> None:
     archive(ws, s3_client, bucket)
-    assert resolve_archive(ws, None, bucket, "EV", HOURS[::-1]) == "ev"
-    assert resolve_archive(ws, "ev", None, None) == "ev"
-    for words, said in {
-        (None, bucket, None): "No archive is named",
-        (None, bucket, "OTHER"): "No archive of stream OTHER is in bucket .*There is ev",
-        ("ev", "other", None): "No archive of stream of any name is in bucket other",
+    assert JobSource(None, bucket, "EV").find(ws, Selection(hours=HOURS[::-1])).name == "ev"
+    assert JobSource("ev").find(ws, Selection()).name == "ev"
+    for source, said in {
+        JobSource(None, bucket): "No archive is named",
+        JobSource(None, bucket, "OTHER"): "No archive of stream OTHER is in bucket .*There is ev",
+        JobSource("ev", "other"): "No archive of stream of any name is in bucket other",
     }.items():
         with pytest.raises(OperatorError, match=said):
-            resolve_archive(ws, *words)
+            source.find(ws, Selection())
     with pytest.raises(OperatorError, match="has nothing of the hour 2026-11-21-12:00. See the hours of archive ev"):
-        resolve_archive(ws, "ev", None, None, (HOURS[0], "2026-11-21-12:00"))
+        JobSource("ev").find(ws, Selection(hours=(HOURS[0], "2026-11-21-12:00")))

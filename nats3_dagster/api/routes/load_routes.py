@@ -58,18 +58,16 @@ def create_load_job(
     a token with the scope `erase`.
 
     Without an `Idempotency-Key` a second unfinished replay of the same selection to the same subjects is refused."""
-    spec = body.spec()
-    if spec.delete_chunks and not body.dry_run:
+    asked = body.request()
+    if asked.spec.delete_chunks and not body.dry_run:
         require(request, Scope.erase)
     if body.dry_run:
         response.status_code = 200
         with body.named():
-            return ReplayPlan.of(jobs.plan_job(work, body.source, spec, body.write_stream))
-    start_with = starts(work.settings, spec)
+            return ReplayPlan.of(jobs.plan_job(work, asked))
+    start_with = starts(work.settings, asked.spec)
     with body.named():
-        replay, is_new = jobs.begin_job(
-            work, body.source, spec, write_stream=body.write_stream, key=idempotency_key, name=body.name
-        )
+        replay, is_new = jobs.begin_job(work, asked, key=idempotency_key)
     if jobs.needs_start(replay):
         with suppress(Conflict):  # another server started it just now
             loads.start(work, replay, start_with)

@@ -90,14 +90,14 @@ def create(
         with Workspace(settings) as workspace:
             fields = ask_replay(None if settings.server_url else workspace, fields)
     body = body_of(CreateLoadJob, context, from_json, fields, required_options(ReplaySpec))
-    spec, planned = body.spec(), list[Planned]()
+    asked, planned = body.request(), list[Planned]()
     with server(settings) as api:
         if api:
             _create_at(api, body, dry_run, yes, output)
             return
     with Workspace(settings) as workspace:
         if dry_run or body.dry_run:
-            plan = ReplayPlan.of(jobs.plan_job(workspace, body.source, spec, body.write_stream)).plain()
+            plan = ReplayPlan.of(jobs.plan_job(workspace, asked)).plain()
             show_one(output, plan, views.plan_lines(plan))
             note("A dry run: nothing was published or written")
             return
@@ -108,9 +108,7 @@ def create(
             planned.append(plan)
             _agree(plan, yes)
 
-        replay, _ = jobs.begin_job(
-            workspace, body.source, spec, write_stream=body.write_stream, name=body.name, agree=agree
-        )
+        replay, _ = jobs.begin_job(workspace, asked, agree=agree)
     note(f"Replay {replay.id} of archive {replay.spec.archive} is recorded")
     if planned[0].timing_s is not None:
         note(f"Its original timing takes at most {timedelta(seconds=round(planned[0].timing_s))}")
