@@ -1,11 +1,11 @@
 """A selection: which messages of an archive a replay, a read or an export takes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from nats3_dagster.errors import OperatorError, blaming
-from nats3_dagster.hours import LAST_NS, format_time, hour_start, parse_time
+from nats3_dagster.hours import HOUR_NS, LAST_NS, format_time, hour_start, parse_time
 from nats3_dagster.model.spec_table import Kind, setting
 from nats3_dagster.model.stream import MAX_SEQUENCE, SeqRange, parse_sequences
 from nats3_dagster.subjects import check_filter, selects_shown
@@ -104,6 +104,20 @@ class Selection:
         if self.from_ns is None and self.to_ns is None:
             return None
         return self.from_ns or 0, LAST_NS if self.to_ns is None else self.to_ns
+
+    def time_ranges(self) -> Iterator[tuple[int, int]]:
+        """The times `[from, to)` that are selected: one for each row of adjacent hours, cut by its times; 0 and LAST_NS
+        where there is no bound."""
+        times = self.times or (0, LAST_NS)
+        runs: list[tuple[int, int]] = []
+        for start in sorted(hour_start(hour) for hour in set(self.hours)):
+            if runs and runs[-1][1] == start:
+                runs[-1] = runs[-1][0], start + HOUR_NS
+            else:
+                runs.append((start, start + HOUR_NS))
+        for from_ns, to_ns in runs or [(0, LAST_NS)]:
+            if max(from_ns, times[0]) < min(to_ns, times[1]):
+                yield max(from_ns, times[0]), min(to_ns, times[1])
 
     @property
     def selects_all_subjects(self) -> bool:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.removed import removed
 from nats3_dagster.model import Selection
 from nats3_dagster.query.extremes import asks_for_extremes
@@ -71,9 +72,8 @@ def run(
             archives = archives_of(workspace, session, sql, given)
             extremes = asks_for_extremes(session, sql)
             for name, found in archives.items():
-                tables[name] = ArchiveDataset(
-                    workspace, found, selection, scanned, over_gaps=over_gaps, extremes=extremes
-                )
+                selected = ArchiveSelection(workspace, found, selection)
+                tables[name] = ArchiveDataset(selected, scanned, over_gaps=over_gaps, extremes=extremes)
                 session.register(name, tables[name])
             columns, types = _bound(session, sql, parameters)
             session.execute(sql if as_arrow else _exact(sql, types), [*parameters])

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.groups import read_groups
-from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, whole_hours, with_subjects
+from nats3_dagster.archive.selected.uncovered import lost_of_selection, whole_chunks, whole_hours
 from nats3_dagster.archive.stored.ranged import RangedChunk
 from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.chunks import SCHEMA
@@ -28,7 +29,6 @@ from nats3_dagster.model.messages import selected
 from nats3_dagster.query.known import extremes_of, knows_extremes, sequences_of
 from nats3_dagster.query.result import Scanned
 from nats3_dagster.subjects import readable
-from nats3_dagster.workspace import Workspace
 
 # A chunk's columns, its hour `YYYY-MM-DD-HH:00`, and the incarnation of the stream as in the keys of chunks.
 COLUMNS: Final = pa.schema([*SCHEMA, pa.field("hour", pa.string(), False), pa.field("incarnation", pa.string(), False)])
@@ -47,9 +47,7 @@ class ArchiveDataset(ds.Dataset):
 
     def __init__(
         self,
-        workspace: Workspace,
-        archive: Archive,
-        selection: Selection,
+        selected: ArchiveSelection,
         scanned: Scanned,
         *,
         over_gaps: bool,
@@ -57,9 +55,7 @@ class ArchiveDataset(ds.Dataset):
     ) -> None:
         """`extremes`: the statement asks for nothing but the smallest and largest values of columns."""
         # Not the initializer of Dataset, which makes a dataset of C++.
-        self._workspace = workspace
-        self._archive = archive
-        self._selection = selection
+        self._selected = selected
         self._scanned = scanned
         self._over_gaps = over_gaps
         self._extremes = extremes
@@ -68,7 +64,11 @@ class ArchiveDataset(ds.Dataset):
 
     @property
     def archive(self) -> Archive:
-        return self._archive
+        return self._selected.archive
+
+    @property
+    def _selection(self) -> Selection:
+        return self._selected.selection
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,8 +91,8 @@ class ArchiveDataset(ds.Dataset):
     def _whole(self) -> tuple[tuple[Chunk, ...], list[SeqRange]]:
         """The chunks of the selection, and, unless the scan may go over gaps, its lost sequences."""
         if self._over_gaps:
-            return chunks_of(self._workspace, self._archive, self._selection), []
-        return whole_chunks(self._workspace, self._archive, self._selection, up_to_now=True)
+            return self._selected.chunks(), []
+        return whole_chunks(self._selected, up_to_now=True)
 
     @property
     def _chunks(self) -> tuple[Chunk, ...]:
@@ -106,8 +106,8 @@ class ArchiveDataset(ds.Dataset):
         """The chunks that may have messages for which the filter is true. Raises OperatorError if messages that it may
         match were lost."""
         if not self._over_gaps and (lost := self._lost_of(filter)):
-            raise OperatorError(*lost_of_selection(self._archive, lost))
-        chunks = with_subjects(self._workspace, self._chunks, self._selection)
+            raise OperatorError(*lost_of_selection(self.archive, lost))
+        chunks = self._selected.with_subjects(self._chunks)
         self._scanned.add(selected=len(chunks))
         if filter is None:
             return list(chunks)
@@ -120,15 +120,15 @@ class ArchiveDataset(ds.Dataset):
         """The hours where the catalog knows the smallest and the largest value of each of these columns, and the
         chunks of the others. Raises OperatorError if messages were lost, unless the scan may go over gaps."""
         if self._over_gaps:
-            hours, lost = self._workspace.catalog.chunk_sums.hours(self._archive, self._selection), []
+            hours, lost = self._selected.hours(), []
         else:
-            hours, lost = whole_hours(self._workspace, self._archive, self._selection)
+            hours, lost = whole_hours(self._selected)
         if lost:
-            raise OperatorError(*lost_of_selection(self._archive, lost))
+            raise OperatorError(*lost_of_selection(self.archive, lost))
         self._scanned.add(selected=sum(one.chunks for one in hours))
         asked = {one.hour for one in hours if not knows_extremes(one, stored)}
-        others = replace(self._selection, hours=tuple(sorted(asked)))
-        chunks = chunks_of(self._workspace, self._archive, others) if asked else ()
+        others = replace(self._selected, selection=replace(self._selection, hours=tuple(sorted(asked))))
+        chunks = others.chunks() if asked else ()
         return [one for one in hours if one.hour not in asked], list(chunks)
 
     def _of_chunk(self, chunk: Chunk, by_subject: bool) -> list[pc.Expression]:
@@ -228,7 +228,7 @@ class ArchiveDataset(ds.Dataset):
     ) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
         """The stored columns as the objects have them."""
         return read_groups(
-            self._workspace,
+            self._selected.workspace,
             chunks,
             stored,
             wanted,

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from nats3_dagster.archive.selected.extent import SelectedPart, parts_of
-from nats3_dagster.archive.selected.lookup import pages_of
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
+from nats3_dagster.archive.selected.extent import SelectedPart
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
-from nats3_dagster.model import Archive, Chunk, ChunkResult, Replay, ReplayState
+from nats3_dagster.model import Chunk, ChunkResult, ReplayState
 from nats3_dagster.replay.job import ReplayJob, combine, joined
 from nats3_dagster.replay.planning.room import check_room
 from nats3_dagster.replay.targets import check_resumable
@@ -43,11 +43,12 @@ def start(workspace: Workspace, replay_id: str) -> Attempt:
     replays, replay_chunks = workspace.catalog.replays, workspace.catalog.replay_chunks
     settings = workspace.settings
     replay = replays.get(replay_id)
-    archive = workspace.catalog.archives.get(replay.spec.archive)  # an archive that was deleted is not replayed
+    # An archive that was deleted is not replayed.
+    selected = ArchiveSelection(workspace, workspace.catalog.archives.get(replay.spec.archive), replay.spec.selection)
     batched = check_resumable(workspace.link, replay.targets)
     chunks = replay_chunks.pending(replay_id)
     _check_objects(workspace, replay_id, chunks)
-    parts = _parts(workspace, archive, replay, chunks)
+    parts = _parts(selected, chunks)
     job = ReplayJob(
         replay_id,
         replay.attempt,
@@ -68,17 +69,17 @@ def start(workspace: Workspace, replay_id: str) -> Attempt:
         # Until this attempt began, an earlier one may have added chunks.
         chunks = replay_chunks.pending(replay_id)
         _check_objects(workspace, replay_id, chunks)
-        parts = _parts(workspace, archive, replay, chunks)
+        parts = _parts(selected, chunks)
     job = replace(job, attempt=number, done=joined(replay_chunks.done(replay_id)))
     return Attempt(job, chunks, sum(part.messages for part in parts))
 
 
-def _parts(workspace: Workspace, archive: Archive, replay: Replay, chunks: Sequence[Chunk]) -> list[SelectedPart]:
+def _parts(selected: ArchiveSelection, chunks: Sequence[Chunk]) -> list[SelectedPart]:
     """The parts of these chunks that the replay selects."""
-    pending, selection = {chunk.id for chunk in chunks}, replay.spec.selection
+    pending = {chunk.id for chunk in chunks}
     merged = [chunk for chunk in chunks if chunk.merged_into]
-    pages = ([chunk for chunk in page if chunk.id in pending] for page in pages_of(workspace, archive, selection))
-    return [part for page in chain([merged], pages) for part in parts_of(workspace, page, selection)]
+    pages = ([chunk for chunk in page if chunk.id in pending] for page in selected.pages())
+    return [part for page in chain([merged], pages) for part in selected.parts(page)]
 
 
 def record_progress(workspace: Workspace, job: ReplayJob, counts: Counts) -> None:

@@ -6,9 +6,10 @@ messages goes out. So a later attempt knows all that an earlier one may have pub
 
 from collections.abc import Iterator
 
-from nats3_dagster.archive.selected.chosen import chosen_of
-from nats3_dagster.archive.selected.lookup import lost_of_selection, with_subjects
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
+from nats3_dagster.archive.selected.chosen import Chosen, chosen_of
 from nats3_dagster.archive.selected.next_chunks import Position, is_over, next_chunks
+from nats3_dagster.archive.selected.uncovered import lost_of_selection
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.catalog.replays.replay_lock import ReplayLock
 from nats3_dagster.errors import OperatorError
@@ -16,14 +17,9 @@ from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import PAUSE, superseded
 from nats3_dagster.model import Archive, Chunk
 from nats3_dagster.replay.job import ReplayJob
-from nats3_dagster.replay.planning.destinations import (
-    check_own_stream,
-    check_provable,
-    check_subject_sizes,
-    check_targets,
-)
+from nats3_dagster.replay.planning.content import Content
+from nats3_dagster.replay.planning.destinations import check_own_stream, check_subject_sizes, check_takers
 from nats3_dagster.replay.planning.topology import Topology
-from nats3_dagster.replay.targets import target_state
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -39,12 +35,12 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
     after = workspace.catalog.replay_chunks.end(job.id)
     while True:
         _check_asked(lock.wait(0), job.id)
-        archive = archive_of(workspace, job.id, spec.archive)
-        over = is_over(workspace, archive, spec.selection)
-        found = next_chunks(workspace, archive, spec.selection, after, over_gaps=spec.over_gaps, limit=ROUND)
-        chunks = with_subjects(workspace, _unread(workspace, found.chunks, after), spec.selection)
+        selected = ArchiveSelection(workspace, archive_of(workspace, job.id, spec.archive), spec.selection)
+        over = is_over(selected)
+        found = next_chunks(selected, after, over_gaps=spec.over_gaps, limit=ROUND)
+        chunks = selected.with_subjects(_unread(workspace, found.chunks, after))
         if chunks:
-            check_more(workspace, archive, job, chunks)
+            check_more(chosen_of(selected, chunks), job)
             fault_point("replay.before_extend")
             if not workspace.catalog.replay_chunks.extend(job.id, job.attempt, chunks):
                 continue  # one was retired since: what is in its place shows now
@@ -56,7 +52,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
                 yield chunks
             continue
         if found.lost:
-            raise OperatorError(*lost_of_selection(archive, found.lost))
+            raise OperatorError(*lost_of_selection(selected.archive, found.lost))
         if over and not found.is_open:
             return
         fault_point("replay.waiting")
@@ -85,22 +81,20 @@ def archive_of(workspace: Workspace, replay_id: str, name: str) -> Archive:
     return archive
 
 
-def check_more(workspace: Workspace, archive: Archive, job: ReplayJob, chunks: tuple[Chunk, ...]) -> None:
+def check_more(chosen: Chosen, job: ReplayJob) -> None:
     """Ask of further chunks what a plan asks: the targets may have changed since, and so may what fills the archived
     stream. Raises Nats3Error."""
     # It imports pyarrow, 0.1 s: the commands that only look at replays, and every help, do without.
     from nats3_dagster.replay.planning.refusals import checked_load
 
-    spec, transform = job.spec, job.spec.transform()
-    chosen = chosen_of(workspace, archive, spec.selection, chunks)
-    check_objects(workspace, chunks)
-    check_subject_sizes(transform, chosen)
-    takers = [target_state(workspace.link, target) for target in job.targets]
-    topology = Topology.read(workspace, spec, transform, chosen, begins=False)
-    check_own_stream(archive, transform, topology)
-    check_targets(workspace, spec, transform, chosen, takers)
-    check_provable(spec, takers)
-    checked_load(workspace, spec, transform, chosen, topology, takers, batched=job.batched)
+    content = Content(job.spec, job.spec.transform(), chosen)
+    for page in chosen.pages():
+        check_objects(content.workspace, page)
+    check_subject_sizes(content)
+    topology = Topology.of_begun(content, job)
+    check_own_stream(content, topology)
+    check_takers(content, topology)
+    checked_load(content, topology)
 
 
 def _check_asked(pause: bool, replay_id: str) -> None:

@@ -16,7 +16,7 @@ from statistics import median
 
 from pyspark.sql import DataFrame, SparkSession
 
-from nats3_dagster.archive.selected.lookup import chunks_of
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.model import Selection
 from nats3_dagster.objects import create_bucket
@@ -44,7 +44,7 @@ def chunks(_: SparkSession, case: Case, archive: str) -> float:
     """Our own reads of an archive's chunks, proven and with all columns, in this process."""
     began = time.perf_counter()
     with Workspace(case.settings) as workspace:
-        found = chunks_of(workspace, workspace.catalog.archives.get(archive), Selection())
+        found = ArchiveSelection(workspace, workspace.catalog.archives.get(archive), Selection()).chunks()
         read_rows = sum(b.num_rows for _, r in fetch_chunks(workspace.bucket, found, 1) for b in r.batches())
     assert read_rows == case.messages
     return time.perf_counter() - began

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.chosen import choose, chosen_of
-from nats3_dagster.archive.selected.lookup import chunks_of, with_subjects
 from nats3_dagster.hours import HOUR_NS, MINUTE_NS, hour_of
 from nats3_dagster.model import Archive, ChunkMeta, Incarnation, Selection, SeqRange
 from nats3_dagster.workspace import Workspace
@@ -66,15 +66,16 @@ def test_the_sums_are_those_of_all_chunks(workspace: Workspace, logs: Archive, h
     seen = 0
     for (from_ns, to_ns), sequences, subjects in product(TIMES, SEQUENCES, SUBJECTS):
         selection = Selection(hours, from_ns, to_ns, sequences, subjects)
-        chunks = with_subjects(workspace, chunks_of(workspace, logs, selection), selection)
+        selected = ArchiveSelection(workspace, logs, selection)
+        chunks = selected.with_subjects(selected.chunks())
         if not chunks:
             continue
         seen += 1
-        each, found = chosen_of(workspace, logs, selection, chunks), choose(workspace, logs, selection, over_gaps=True)
+        each, found = chosen_of(selected, chunks), choose(selected, over_gaps=True)
         assert found.extent == each.extent, selection
         assert (found.extent.bounds, found.extent.times) == (each.extent.bounds, each.extent.times)
         assert (list(found.ids), found.subjects, found.newest) == (list(each.ids), each.subjects, each.newest)
-        assert [one.id for page in found.pages(workspace) for one in page] == list(each.ids)
-        assert found.has(workspace, chunks[0].meta.incarnation.token, chunks[0].meta.covers.first)
-        assert not found.has(workspace, "0" * 16, chunks[0].meta.covers.first)
+        assert [one.id for page in found.pages() for one in page] == list(each.ids)
+        assert found.has(chunks[0].meta.incarnation.token, chunks[0].meta.covers.first)
+        assert not found.has("0" * 16, chunks[0].meta.covers.first)
     assert seen > 30

@@ -13,8 +13,9 @@ import pytest
 from nats3_dagster import Archive
 from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.read.frame import COLUMNS
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.held import Held
-from nats3_dagster.archive.selected.lookup import uncovered
+from nats3_dagster.archive.selected.uncovered import uncovered
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import EngineError, LostMessages, Nats3Error, OperatorError
 from nats3_dagster.hours import HOUR_NS, format_time, hour_of, hour_start
@@ -169,7 +170,8 @@ def test_an_end_that_has_come_is_reached_and_the_open_hour_ends_with_the_archive
     assert seqs(hours=hours[2:]) == seqs(from_time=third) == seqs(from_time=third, to_time=ahead) == 0
     assert seqs(sequences=(15, 27)) == lost("21-27")
     # A replay of the open hour would count as one of the whole hour.
-    assert [str(r) for r in uncovered(workspace, found, Selection(hours=(hours[2],)), Held())] == ["21-27"]
+    selected = ArchiveSelection(workspace, found, Selection(hours=(hours[2],)))
+    assert [str(r) for r in uncovered(selected, Held())] == ["21-27"]
     capture(hours[2])
     assert seqs(hours=hours[2:]) == seqs(from_time=third, to_time=ahead) == 7
 

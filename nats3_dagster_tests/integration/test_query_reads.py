@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.stored.ranged import TAIL_BYTES
 from nats3_dagster.chunks.footer_cache import FooterCache
 from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, ObjectMissing
@@ -229,7 +230,7 @@ def test_a_chunk_that_retention_removes_meanwhile_is_said(
     workspace: Workspace, wide: Archive, s3_client: Any, bucket: str
 ) -> None:
     (chunk,) = workspace.catalog.chunks.select(wide)
-    table = ArchiveDataset(workspace, wide, Selection(), Scanned(), over_gaps=True)
+    table = ArchiveDataset(ArchiveSelection(workspace, wide, Selection()), Scanned(), over_gaps=True)
     scan = table.scanner(["data"])
     s3_client.delete_object(Bucket=bucket, Key=chunk.meta.key)
     with pytest.raises(ObjectMissing, match=chunk.meta.key):

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.held import Held
-from nats3_dagster.archive.selected.lookup import chunks_of, uncovered, with_subjects
+from nats3_dagster.archive.selected.uncovered import uncovered
 from nats3_dagster.model import (
     Archive,
     ArchiveSpec,
@@ -68,7 +69,8 @@ def hours(*chosen: int) -> Selection:
 
 
 def missing(ws: Workspace, archive: Archive, selection: Selection) -> list[str]:
-    return [str(r) for r in uncovered(ws, archive, selection, Held.of_chunks(chunks_of(ws, archive, selection)))]
+    selected = ArchiveSelection(ws, archive, selection)
+    return [str(r) for r in uncovered(selected, Held.of_chunks(selected.chunks()))]
 
 
 def test_an_hour_that_was_selected_and_never_captured_is_a_hole(ws: Workspace) -> None:
@@ -78,7 +80,7 @@ def test_an_hour_that_was_selected_and_never_captured_is_a_hole(ws: Workspace) -
 
 def test_an_hour_that_was_not_selected_is_none(ws: Workspace) -> None:
     archive = archive_of(ws, (10, 1, 100), (12, 201, 300))
-    assert [c.meta.covers for c in chunks_of(ws, archive, hours(10, 12))] == [(1, 100), (201, 300)]
+    assert [c.meta.covers for c in ArchiveSelection(ws, archive, hours(10, 12)).chunks()] == [(1, 100), (201, 300)]
     assert missing(ws, archive, hours(10, 12)) == []
 
 
@@ -115,17 +117,20 @@ def test_hours_times_and_sequences_narrow_it_together(
     ws: Workspace, selection: Selection, first_seqs: list[int]
 ) -> None:
     archive = archive_of(ws, (10, 1, 100), (11, 101, 200), (12, 201, 300))
-    assert [c.meta.covers.first for c in chunks_of(ws, archive, selection)] == first_seqs
+    assert [c.meta.covers.first for c in ArchiveSelection(ws, archive, selection).chunks()] == first_seqs
 
 
 def test_chunks_without_a_selected_subject_are_left_out(ws: Workspace) -> None:
     archive = archive_of(ws, (10, 1, 100))
-    chunks = chunks_of(ws, archive, Selection())
-    assert with_subjects(ws, chunks, Selection(subjects=("other.>", "*"))) == chunks
-    assert with_subjects(ws, chunks, Selection(subjects=("other.>",))) == ()
+    chunks = ArchiveSelection(ws, archive, Selection()).chunks()
+    other, either = (
+        ArchiveSelection(ws, archive, Selection(subjects=subjects)) for subjects in (("other.>",), ("other.>", "*"))
+    )
+    assert either.with_subjects(chunks) == chunks
+    assert other.with_subjects(chunks) == ()
     # Without counts by subject nothing says what is in it.
     unknown = [replace(c, meta=replace(c.meta, subjects=None)) for c in chunks]
-    assert len(with_subjects(ws, unknown, Selection(subjects=("other.>",)))) == 1
+    assert len(other.with_subjects(unknown)) == 1
 
 
 @pytest.mark.parametrize("reason", ["superseded", "ttl", "deleted"])

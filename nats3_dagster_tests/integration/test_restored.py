@@ -13,9 +13,10 @@ from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle import jobs
 from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.held import Held
-from nats3_dagster.archive.selected.lookup import uncovered
 from nats3_dagster.archive.selected.next_chunks import is_over
+from nats3_dagster.archive.selected.uncovered import uncovered
 from nats3_dagster.archive.source import history
 from nats3_dagster.archive.source.condition import RecentConditions, condition
 from nats3_dagster.dev.history import Past, restore_stream
@@ -254,10 +255,9 @@ def test_reads_and_replays_by_time_know_a_stream_that_goes_on(workspace: Workspa
     assert incarnations(workspace, archive) == [(1, 70)]
     wire.publish([("ev.1", b"", b"not captured")])
     chunks = workspace.catalog.chunks.select(archive)
-    past = Selection(from_ns=at, to_ns=at + 61 * SECOND_NS)
-    assert uncovered(workspace, archive, past, Held.of_chunks(chunks)) == []
-    assert is_over(workspace, archive, past)
+    past = ArchiveSelection(workspace, archive, Selection(from_ns=at, to_ns=at + 61 * SECOND_NS))
+    assert uncovered(past, Held.of_chunks(chunks)) == []
+    assert is_over(past)
     now = parse_time(wire.api("STREAM.MSG.GET.EV", seq=71)["message"]["time"])
-    assert uncovered(workspace, archive, Selection(from_ns=at, to_ns=now + 1), Held.of_chunks(chunks)) == [
-        SeqRange(71, 71)
-    ]
+    until_now = ArchiveSelection(workspace, archive, Selection(from_ns=at, to_ns=now + 1))
+    assert uncovered(until_now, Held.of_chunks(chunks)) == [SeqRange(71, 71)]

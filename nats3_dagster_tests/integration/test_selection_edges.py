@@ -7,9 +7,10 @@ import pytest
 
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.held import Held
-from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered
 from nats3_dagster.archive.selected.next_chunks import NextChunks, next_chunks
+from nats3_dagster.archive.selected.uncovered import lost_of_selection, uncovered
 from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.archive.source.clocks import stream_now_ns
 from nats3_dagster.archive.source.observe import source_state
@@ -79,9 +80,9 @@ def seal(workspace: Workspace, found: Archive) -> int:
 
 def lacks(workspace: Workspace, found: Archive, selection: Selection) -> list[str]:
     """As a plan and as a read ask it: of sums by hour and of chunks."""
-    by_hour = Held.of_hours(workspace.catalog.chunk_sums.hours(found, selection))
-    by_chunk = Held.of_chunks(chunks_of(workspace, found, selection))
-    asked, again = (uncovered(workspace, found, selection, held) for held in (by_hour, by_chunk))
+    selected = ArchiveSelection(workspace, found, selection)
+    by_hour, by_chunk = Held.of_hours(selected.hours()), Held.of_chunks(selected.chunks())
+    asked, again = (uncovered(selected, held) for held in (by_hour, by_chunk))
     assert asked == again
     return [str(r) for r in asked]
 
@@ -144,7 +145,9 @@ def test_a_read_begins_and_ends_where_it_did_before_its_hours_were_sealed(
     def found() -> dict[tuple[Selection, int | None], NextChunks]:
         """What comes first, and what comes after each chunk."""
         return {
-            (one, after): next_chunks(workspace, events, one, (incarnation, after) if after else None, over_gaps=False)
+            (one, after): next_chunks(
+                ArchiveSelection(workspace, events, one), (incarnation, after) if after else None, over_gaps=False
+            )
             for one in selections
             for after in (None, *ends_of_chunks)
         }
@@ -176,7 +179,7 @@ def test_the_stream_is_not_asked_where_sealed_hours_begin(
         for selection in selections:
             assert lacks(workspace, events, selection) == []
             if selection.times:
-                assert next_chunks(workspace, events, selection, None, over_gaps=False).chunks
+                assert next_chunks(ArchiveSelection(workspace, events, selection), None, over_gaps=False).chunks
 
     assert asks(settings, wire, read)
     seal(workspace, events)
@@ -257,7 +260,7 @@ def test_a_lost_hour_apart_from_the_others(workspace: Workspace, events: Archive
     streams = [f" (stream of {format_time(life.created_ns)})" for life in (state.incarnation, newer)]
     assert {f"11-20{streams[0]}", f"1-20{streams[1]}"} <= set(every)
     assert all(text.endswith(tuple(streams)) for text in every)
-    text = str(lost_of_selection(events, uncovered(workspace, events, Selection(), Held()))[0])
+    text = str(lost_of_selection(events, uncovered(ArchiveSelection(workspace, events, Selection()), Held()))[0])
     assert text.startswith(f"Sequences of the selection are not in archive events: {', '.join(every[:3])}")
 
 

@@ -13,6 +13,7 @@ from dagster import DagsterInstance, SensorEvaluationContext, build_sensor_conte
 
 from nats3_dagster.archive.proof.verify import find_holes, sample_chunks
 from nats3_dagster.archive.read.cursor import ROUND
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.chosen import choose
 from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.cli.main import main
@@ -46,7 +47,8 @@ def _plan(name: str, hours: int | None, subjects: tuple[str, ...] = ()) -> Call:
 
     def plan(workspace: Workspace) -> None:
         archive = workspace.catalog.archives.get(name)
-        chosen = choose(workspace, archive, _newest(workspace, archive, hours, subjects), over_gaps=False)
+        selection = _newest(workspace, archive, hours, subjects)
+        chosen = choose(ArchiveSelection(workspace, archive, selection), over_gaps=False)
         assert chosen.extent.messages
         assert len(chosen.ids) == chosen.extent.chunks
 
@@ -86,7 +88,8 @@ def _read(hours: int | None) -> Call:
     def read(workspace: Workspace) -> None:
         archive = workspace.catalog.archives.get("long")
         selection = _newest(workspace, archive, hours)
-        assert next_chunks(workspace, archive, selection, None, over_gaps=False, limit=ROUND).chunks
+        selected = ArchiveSelection(workspace, archive, selection)
+        assert next_chunks(selected, None, over_gaps=False, limit=ROUND).chunks
 
     return read
 

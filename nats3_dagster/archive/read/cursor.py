@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from nats3_dagster.archive.read import live
 from nats3_dagster.archive.read.cursor_state import CursorState
-from nats3_dagster.archive.selected.boundary_gaps import uncaptured
-from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, whole_chunks, with_subjects
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
+from nats3_dagster.archive.selected.boundary_gaps import Boundary
 from nats3_dagster.archive.selected.next_chunks import NextChunks, Position, is_over, next_chunks
 from nats3_dagster.archive.selected.removed import Removed, removed
-from nats3_dagster.archive.source.restored import archived_stream
+from nats3_dagster.archive.selected.uncovered import lost_of_selection, whole_chunks
 from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.errors import LostMessages, ObjectMissing, OperatorError, SourceError, Unknown
@@ -132,13 +132,14 @@ class Cursor:
         while not self._progress.is_at_end:
             catalog = self._workspace.catalog
             archive = self._current()
+            selected = self._selected(archive)
             # Asked first: what `ahead` finds afterwards is at least all of this.
             coverages, revision = catalog.coverage.all(archive), catalog.hours.revision(archive)
-            over = follow and is_over(self._workspace, archive, self.selection)
-            found = self._ahead(archive)
+            over = follow and is_over(selected)
+            found = self._ahead(selected)
             if found.chunks:
                 stuck_since = None
-                yield from self._read(found.chunks)
+                yield from self._read(selected, found.chunks)
                 continue
             if found.lost:
                 raise _lost(archive, found.lost)
@@ -148,7 +149,7 @@ class Cursor:
                 if found.is_open:
                     raise self._open(archive)
                 if not self._progress.over_gaps and self._has_end:
-                    self._check_end(archive)
+                    self._check_end(selected)
                     if catalog.hours.revision(archive) != revision:
                         continue  # a capture may just have brought what was missing
                 return
@@ -167,23 +168,21 @@ class Cursor:
             catalog.rest()
             time.sleep(live.POLL_S)
 
-    def _ahead(self, archive: Archive) -> NextChunks:
+    def _ahead(self, selected: ArchiveSelection) -> NextChunks:
         """Returns the archive's chunks after the position. A chunk that was read in part comes again."""
         after, seq = self.position, 0
         if after is not None:
             life, seq = after
-            after = life, self._workspace.catalog.subjects.begin_of(archive, life, seq + 1) - 1
-        found = next_chunks(
-            self._workspace, archive, self.selection, after, over_gaps=self._progress.over_gaps, limit=ROUND
-        )
+            after = life, self._workspace.catalog.subjects.begin_of(selected.archive, life, seq + 1) - 1
+        found = next_chunks(selected, after, over_gaps=self._progress.over_gaps, limit=ROUND)
         if found.lost and after and after[1] < seq and all(lost.last <= seq for lost in found.lost):
             # They lie in the part that was read.
-            return next_chunks(self._workspace, archive, self.selection, after, over_gaps=True, limit=1)
+            return next_chunks(selected, after, over_gaps=True, limit=1)
         return found
 
-    def _read(self, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
+    def _read(self, selected: ArchiveSelection, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
         """The selected messages of these chunks; it ends before a chunk that was retired meanwhile."""
-        wanted = with_subjects(self._workspace, chunks, self.selection)
+        wanted = selected.with_subjects(chunks)
         if self._few:
             opened = ((chunk, open_ranged(self._workspace, chunk)) for chunk in wanted)
         else:
@@ -214,29 +213,28 @@ class Cursor:
             before, revision = revision, self._workspace.catalog.hours.revision(archive)
             if revision == before:
                 return
+            selected = self._selected(archive)
             if self._progress.over_gaps:
-                chunks = chunks_of(self._workspace, archive, self.selection)
+                chunks = selected.chunks()
             else:
-                chunks, lost = whole_chunks(self._workspace, archive, self.selection, up_to_now=True)
+                chunks, lost = whole_chunks(selected, up_to_now=True)
                 if lost:
                     raise _lost(archive, lost)
-            yield from self._read([chunk for chunk in chunks if self._progress.has_ahead(chunk)])
+            yield from self._read(selected, [chunk for chunk in chunks if self._progress.has_ahead(chunk)])
 
     @property
     def _has_end(self) -> bool:
         return self.selection.to_ns is not None or self.selection.sequences is not None
 
-    def _check_end(self, archive: Archive) -> None:
+    def _check_end(self, selected: ArchiveSelection) -> None:
         """Raises LostMessages where messages of a selection whose end has come wait for a capture. Without an end, or
         before it, a read ends with what is archived."""
-        stream = archived_stream(self._workspace, archive)
-        waiting = [
-            seqs
-            for life, seqs in uncaptured(self._workspace, archive, self.selection, stream, up_to_now=True)
-            if self._progress.is_ahead(life, seqs)
-        ]
-        if waiting:
-            raise _lost(archive, waiting)
+        uncaptured = Boundary.now(selected).uncaptured(up_to_now=True)
+        if waiting := [seqs for life, seqs in uncaptured if self._progress.is_ahead(life, seqs)]:
+            raise _lost(selected.archive, waiting)
+
+    def _selected(self, archive: Archive) -> ArchiveSelection:
+        return ArchiveSelection(self._workspace, archive, self.selection)
 
     def _current(self) -> Archive:
         """The archive as it is now: its subjects may have been changed. Raises OperatorError if it was deleted."""

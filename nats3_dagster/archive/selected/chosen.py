@@ -5,24 +5,23 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nats3_dagster.archive.selected.extent import Extent, is_cut, parts_of
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
+from nats3_dagster.archive.selected.extent import Extent, is_cut
 from nats3_dagster.archive.selected.held import Held
-from nats3_dagster.archive.selected.lookup import lost_of_selection, of_one_state, pages_of, uncovered, with_subjects
 from nats3_dagster.archive.selected.next_chunks import next_chunks
-from nats3_dagster.archive.selected.removed import removed
+from nats3_dagster.archive.selected.removed import removed_notes
+from nats3_dagster.archive.selected.uncovered import lost_of_selection, uncovered
 from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Archive, Chunk, Incarnation, Selection, SeqRange
+from nats3_dagster.model import Chunk, Incarnation, SeqRange
 from nats3_dagster.steps import Next
-from nats3_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """The chunks with a message of the selection, or that may have one."""
 
-    archive: Archive
-    selection: Selection
+    selected: ArchiveSelection
     extent: Extent
     # Their ids in the order of the stream.
     ids: Sequence[int] = ()
@@ -33,76 +32,68 @@ class Chosen:
     # Themselves, where they are few: those that come first for a reader that follows.
     chunks: tuple[Chunk, ...] | None = None
 
-    def pages(self, workspace: Workspace) -> Iterator[tuple[Chunk, ...]]:
+    def pages(self) -> Iterator[tuple[Chunk, ...]]:
         """The chunks as they are now, with their counts by subject. Captures since then may have added some."""
         if self.chunks is not None:
             yield self.chunks
             return
-        for page in pages_of(workspace, self.archive, self.selection):
-            yield with_subjects(workspace, page, self.selection)
+        for page in self.selected.pages():
+            yield self.selected.with_subjects(page)
 
-    def has(self, workspace: Workspace, token: str, seq: int) -> bool:
+    def has(self, token: str, seq: int) -> bool:
         """True if one of the chunks covers this sequence of the incarnation with this token."""
-        rows = workspace.catalog.points.sequence(self.archive, seq)
+        rows = self.selected.workspace.catalog.points.sequence(self.selected.archive, seq)
         return any(row.incarnation.token == token and row.chunk_id in self.ids for row in rows)
 
 
-def choose(workspace: Workspace, archive: Archive, selection: Selection, *, over_gaps: bool) -> Chosen:
+def choose(selected: ArchiveSelection, *, over_gaps: bool) -> Chosen:
     """The chunks of the selection. Raises OperatorError if there are none, or unless `over_gaps` if messages between
     them were lost."""
 
     def asked() -> tuple[tuple[HourOfChunks, ...], list[SeqRange], Chosen | None]:
-        hours = workspace.catalog.chunk_sums.hours(archive, selection)
-        lost = [] if over_gaps or not hours else uncovered(workspace, archive, selection, Held.of_hours(hours))
-        return hours, lost, None if lost or not hours else _chosen(workspace, archive, selection, hours)
+        hours = selected.hours()
+        lost = [] if over_gaps or not hours else uncovered(selected, Held.of_hours(hours))
+        return hours, lost, None if lost or not hours else _chosen(selected, hours)
 
-    hours, lost, chosen = of_one_state(workspace, archive, asked)
+    hours, lost, chosen = selected.of_one_state(asked)
     if lost:
-        raise OperatorError(*lost_of_selection(archive, lost))
+        raise OperatorError(*lost_of_selection(selected.archive, lost))
     if chosen is None:
-        gone = "".join(f". {note}" for note in removed_notes(workspace, archive, selection))
-        raise OperatorError(
-            f"Archive {archive.name} holds nothing of this selection{gone}", Next.LIST_CHUNKS(archive=archive.name)
-        )
+        raise _nothing_held(selected)
     if not chosen.ids:
-        (first,) = workspace.catalog.chunks.select(archive, hours=[hours[0].hour], limit=1)
-        wanted = " or ".join(map(repr, selection.subjects))
-        raise OperatorError(
-            f"No subject of archive {archive.name} in this selection matches {wanted}",
-            Next.GET_CHUNK(archive=archive.name, chunk=first.id),
-        )
+        raise _no_subject(selected, hours)
     return chosen
 
 
-def choose_next(workspace: Workspace, archive: Archive, selection: Selection, *, over_gaps: bool) -> Chosen:
+def choose_next(selected: ArchiveSelection, *, over_gaps: bool) -> Chosen:
     """The chunks that come first for one who follows the archive: none where a capture has yet to bring them. Raises
     OperatorError if messages before or between them were lost."""
-    found = next_chunks(workspace, archive, selection, None, over_gaps=over_gaps)
+    found = next_chunks(selected, None, over_gaps=over_gaps)
     if found.lost:
-        raise OperatorError(*lost_of_selection(archive, found.lost))
-    return chosen_of(workspace, archive, selection, with_subjects(workspace, found.chunks, selection))
+        raise OperatorError(*lost_of_selection(selected.archive, found.lost))
+    return chosen_of(selected, selected.with_subjects(found.chunks))
 
 
-def chosen_of(workspace: Workspace, archive: Archive, selection: Selection, chunks: tuple[Chunk, ...]) -> Chosen:
+def chosen_of(selected: ArchiveSelection, chunks: tuple[Chunk, ...]) -> Chosen:
     """These chunks, which have their counts by subject."""
-    return _added_up(workspace, archive, selection, [chunks], chunks)
+    return _added_up(selected, [chunks], chunks)
 
 
-def _chosen(workspace: Workspace, archive: Archive, selection: Selection, hours: Sequence[HourOfChunks]) -> Chosen:
-    if selection.selects_all_subjects:
-        return _summed(workspace, archive, selection, hours)
-    pages = (with_subjects(workspace, page, selection) for page in pages_of(workspace, archive, selection))
-    return _added_up(workspace, archive, selection, pages)
+def _chosen(selected: ArchiveSelection, hours: Sequence[HourOfChunks]) -> Chosen:
+    if selected.selection.selects_all_subjects:
+        return _summed(selected, hours)
+    return _added_up(selected, (selected.with_subjects(page) for page in selected.pages()))
 
 
-def _summed(workspace: Workspace, archive: Archive, selection: Selection, hours: Sequence[HourOfChunks]) -> Chosen:
+def _summed(selected: ArchiveSelection, hours: Sequence[HourOfChunks]) -> Chosen:
     """Returns what is chosen. Postgres adds it up, but for chunks that the times or the sequences cut."""
+    catalog, archive, selection = selected.workspace.catalog, selected.archive, selected.selection
     extent, chunks = Extent(selection), tuple[Chunk, ...]()
     if cut := {hour.hour for hour in hours if hour.is_cut}:
-        chunks = workspace.catalog.chunks.select(
+        chunks = catalog.chunks.select(
             archive, hours=[*cut], time_range=selection.times, seqs=selection.sequences, with_subjects=True
         )
-    parts = parts_of(workspace, [c for c in chunks if is_cut(c.meta, selection)], selection)
+    parts = selected.parts(c for c in chunks if is_cut(c.meta, selection))
     pieces = [(p.chunk.meta.incarnation, p.chunk.meta.covers, p) for p in parts]
     pieces += [(h.incarnation, h.covers, h) for h in hours if not h.is_cut]
     for _, _, piece in sorted(pieces, key=lambda one: (one[0].created_ns, one[1])):
@@ -110,32 +101,35 @@ def _summed(workspace: Workspace, archive: Archive, selection: Selection, hours:
             extent.add_whole(piece)
         else:
             extent.add(piece)
-    sums = workspace.catalog.chunk_sums
-    ids, subjects = sums.ids(archive, selection), sums.subjects(archive, selection)
-    return Chosen(archive, selection, extent, ids, subjects, hours[-1].incarnation)
+    ids, subjects = catalog.chunk_sums.ids(archive, selection), catalog.chunk_sums.subjects(archive, selection)
+    return Chosen(selected, extent, ids, subjects, hours[-1].incarnation)
 
 
 def _added_up(
-    workspace: Workspace,
-    archive: Archive,
-    selection: Selection,
-    pages: Iterable[Sequence[Chunk]],
-    chunks: tuple[Chunk, ...] | None = None,
+    selected: ArchiveSelection, pages: Iterable[Sequence[Chunk]], chunks: tuple[Chunk, ...] | None = None
 ) -> Chosen:
-    extent, ids, subjects = Extent(selection), array("q"), dict[str, int]()
+    extent, ids, subjects = Extent(selected.selection), array("q"), dict[str, int]()
     newest: Incarnation | None = None
     for page in pages:
-        for part in parts_of(workspace, page, selection):
+        for part in selected.parts(page):
             extent.add(part)
         for chunk in page:
             ids.append(chunk.id)
             newest = chunk.meta.incarnation
             for subject, count in (chunk.meta.subjects or {}).items():
                 subjects[subject] = subjects.get(subject, 0) + count
-    return Chosen(archive, selection, extent, ids, subjects, newest, chunks)
+    return Chosen(selected, extent, ids, subjects, newest, chunks)
 
 
-def removed_notes(workspace: Workspace, archive: Archive, selection: Selection) -> tuple[str, ...]:
-    """Notes on messages of the selection that were taken out of the archive on purpose."""
-    parts = removed(workspace, archive, selection)
-    return tuple(f"Not in archive {part.archive} any more: {part.text}" for part in parts)
+def _nothing_held(selected: ArchiveSelection) -> OperatorError:
+    name, gone = selected.archive.name, "".join(f". {note}" for note in removed_notes(selected))
+    return OperatorError(f"Archive {name} holds nothing of this selection{gone}", Next.LIST_CHUNKS(archive=name))
+
+
+def _no_subject(selected: ArchiveSelection, hours: Sequence[HourOfChunks]) -> OperatorError:
+    archive, subjects = selected.archive, selected.selection.subjects
+    (first,) = selected.workspace.catalog.chunks.select(archive, hours=[hours[0].hour], limit=1)
+    return OperatorError(
+        f"No subject of archive {archive.name} in this selection matches {' or '.join(map(repr, subjects))}",
+        Next.GET_CHUNK(archive=archive.name, chunk=first.id),
+    )

@@ -3,14 +3,13 @@
 Only the catalog is asked: where it does not know exactly, the most that can be is given.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.hours import MINUTE_NS, hour_start
 from nats3_dagster.model import Chunk, ChunkMeta, Selection, SeqRange, clipped
 from nats3_dagster.subjects import encoded
-from nats3_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +123,15 @@ class Extent:
         )
 
 
-def parts_of(workspace: Workspace, chunks: Iterable[Chunk], selection: Selection) -> Iterator[SelectedPart]:
-    """A part for each of `chunks`, which have their counts by subject (see `lookup.chunks_of`)."""
-    return (part_of(_with_deleted(workspace, chunk, selection), selection) for chunk in chunks)
-
-
 def is_cut(meta: ChunkMeta, selection: Selection) -> bool:
     """True if the times or the sequences of the selection do not take all of the chunk."""
-    return _cuts(selection.sequences, meta.covers) or _cuts_times(meta, selection)
+    return cuts_sequences(meta, selection) or _cuts_times(meta, selection)
+
+
+def cuts_sequences(meta: ChunkMeta, selection: Selection) -> bool:
+    """True if the sequences of the selection do not take all of the chunk."""
+    seqs, covered = selection.sequences, meta.covers
+    return seqs is not None and not seqs.first <= covered.first <= covered.last <= seqs.last
 
 
 def part_of(chunk: Chunk, selection: Selection) -> SelectedPart:
@@ -149,7 +149,7 @@ def part_of(chunk: Chunk, selection: Selection) -> SelectedPart:
 
 def _counts(meta: ChunkMeta, selection: Selection) -> Iterator[tuple[int, bool]]:
     """Yields for each condition that cuts the chunk the maximum of its messages, and whether that is exact."""
-    if _cuts(selection.sequences, meta.covers):
+    if cuts_sequences(meta, selection):
         assert selection.sequences
         (within,) = clipped([meta.covers], selection.sequences) or [SeqRange(1, 0)]
         if meta.deleted is None and meta.absent:
@@ -184,14 +184,3 @@ def _cuts_times(meta: ChunkMeta, selection: Selection) -> bool:
     return selection.times is not None and not (
         selection.times[0] <= meta.first_ns <= meta.last_ns < selection.times[1]
     )
-
-
-def _cuts(seqs: SeqRange | None, covered: SeqRange) -> bool:
-    return seqs is not None and not seqs.first <= covered.first <= covered.last <= seqs.last
-
-
-def _with_deleted(workspace: Workspace, chunk: Chunk, selection: Selection) -> Chunk:
-    """The chunk with its deleted sequences, if a sequence range cuts it: two chunks at most of each incarnation."""
-    if not _cuts(selection.sequences, chunk.meta.covers) or not chunk.meta.absent:
-        return chunk
-    return workspace.catalog.chunks.find(chunk.id) or chunk  # retired meanwhile: recording the replay finds that out

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nats3_dagster.archive.selected.boundary_gaps import uncaptured
-from nats3_dagster.archive.selected.lookup import of_one_state
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
+from nats3_dagster.archive.selected.boundary_gaps import Boundary
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS, hour_of
-from nats3_dagster.model import REMOVED, Archive, Chunk, Coverage, Incarnation, Selection, SeqRange, clipped
+from nats3_dagster.model import REMOVED, Chunk, Coverage, Incarnation, SeqRange, clipped
 from nats3_dagster.workspace import Workspace
 
 # A sequence of one incarnation: everything of the selection up to it was read.
@@ -33,35 +33,22 @@ class NextChunks:
 
 
 def next_chunks(
-    workspace: Workspace,
-    archive: Archive,
-    selection: Selection,
-    after: Position | None,
-    *,
-    over_gaps: bool,
-    limit: int | None = None,
+    selected: ArchiveSelection, after: Position | None, *, over_gaps: bool, limit: int | None = None
 ) -> NextChunks:
     """Returns the next chunks of the selection, which has no hours, after `after`; at most `limit`. With `over_gaps`
     they may come after recorded losses. Raises SourceError if the stream cannot be asked where the selected times
     are."""
-    ask = partial(_next_chunks, workspace, archive, selection, after, over_gaps=over_gaps, limit=limit)
-    return of_one_state(workspace, archive, ask)
+    return selected.of_one_state(partial(_next_chunks, selected, after, over_gaps=over_gaps, limit=limit))
 
 
 def _next_chunks(
-    workspace: Workspace,
-    archive: Archive,
-    selection: Selection,
-    after: Position | None,
-    *,
-    over_gaps: bool,
-    limit: int | None,
+    selected: ArchiveSelection, after: Position | None, *, over_gaps: bool, limit: int | None
 ) -> NextChunks:
-    catalog = workspace.catalog
+    catalog, archive, selection = selected.workspace.catalog, selected.archive, selected.selection
     found = catalog.chunks.select(
         archive, time_range=selection.times, seqs=selection.sequences, with_subjects=True, after=after, limit=limit
     )
-    spans = list(_spans(workspace, archive, selection, after, found, cut=limit is not None and len(found) == limit))
+    spans = list(_spans(selected, after, found, cut=limit is not None and len(found) == limit))
     barriers: list[tuple[int, int, SeqRange | None]] = []  # where, and what was lost there
     for number, (life, span) in enumerate(spans):
         barriers += [(number, r.first, None) for r in catalog.coverage.missing(archive, life, span)]
@@ -86,34 +73,30 @@ def _next_chunks(
     return NextChunks((), tuple(r for _, _, r in barriers if r is not None))
 
 
-def is_over(workspace: Workspace, archive: Archive, selection: Selection) -> bool:
+def is_over(selected: ArchiveSelection) -> bool:
     """True if the selection has an end, and the stream's messages of it are captured: what `ahead` finds after this
     answer is then complete. Raises SourceError."""
-    newest = workspace.catalog.coverage.all(archive)[-1]
+    workspace, selection = selected.workspace, selected.selection
+    newest = workspace.catalog.coverage.all(selected.archive)[-1]
     if selection.sequences and newest.last >= selection.sequences.last:
         return True
     if selection.to_ns is None:
         return False
-    stream = archived_stream(workspace, archive)
-    if ask_clocks(workspace, stream).earliest_ns < selection.to_ns + CLOCKS_S * SECOND_NS:
+    boundary = Boundary.now(selected)
+    if ask_clocks(workspace, boundary.stream).earliest_ns < selection.to_ns + CLOCKS_S * SECOND_NS:
         return False
-    if stream is not None and stream.incarnation != newest.incarnation:
+    if boundary.stream is not None and boundary.stream.incarnation != newest.incarnation:
         return False  # it was made again, and a capture has yet to adopt it
-    return not any(uncaptured(workspace, archive, selection, stream))
+    return not any(boundary.uncaptured())
 
 
 def _spans(
-    workspace: Workspace,
-    archive: Archive,
-    selection: Selection,
-    after: Position | None,
-    found: Sequence[Chunk],
-    *,
-    cut: bool,
+    selected: ArchiveSelection, after: Position | None, found: Sequence[Chunk], *, cut: bool
 ) -> Iterator[tuple[Incarnation, SeqRange]]:
     """The sequences of each incarnation that must be accounted for before its chunks can be taken. `cut`: there may be
     more chunks than `found`."""
-    coverages = workspace.catalog.coverage.all(archive)
+    workspace, selection = selected.workspace, selected.selection
+    coverages = workspace.catalog.coverage.all(selected.archive)
     for number, coverage in enumerate(coverages):
         life = coverage.incarnation
         if after and life.created_ns < after[0].created_ns:
@@ -124,9 +107,9 @@ def _spans(
         elif number < len(coverages) - 1:
             last = _last_seen(workspace, coverage)
         else:
-            last = _last_in_time(workspace, archive, selection, coverage)
+            last = _last_in_time(selected, coverage)
         begun = after is not None and life == after[0]
-        first = after[1] + 1 if after and begun else _first_in_time(workspace, archive, selection, coverage, found)
+        first = after[1] + 1 if after and begun else _first_in_time(selected, coverage, found)
         first, last = (min(first, own[0].first), max(last, own[-1].last)) if own else (first, last)
         if selection.sequences:
             first, last = max(first, selection.sequences.first), min(last, selection.sequences.last)
@@ -142,11 +125,10 @@ def _last_seen(workspace: Workspace, coverage: Coverage) -> int:
     return max(coverage.last, state.last_seq if state else 0)
 
 
-def _first_in_time(
-    workspace: Workspace, archive: Archive, selection: Selection, coverage: Coverage, found: Sequence[Chunk]
-) -> int:
+def _first_in_time(selected: ArchiveSelection, coverage: Coverage, found: Sequence[Chunk]) -> int:
     """Returns the first sequence that may be selected; after all archived ones where only chunks can say: the stream is
     gone, or the hours up to the first of the chunks are sealed."""
+    workspace, archive, selection = selected.workspace, selected.archive, selected.selection
     if selection.from_ns is None or coverage.incarnation.created_ns >= selection.from_ns:
         return coverage.start
     if found and found[0].meta.incarnation == coverage.incarnation:
@@ -159,9 +141,10 @@ def _first_in_time(
     return max(coverage.start, first_at(workspace.link, archive.spec, selection.from_ns))
 
 
-def _last_in_time(workspace: Workspace, archive: Archive, selection: Selection, coverage: Coverage) -> int:
+def _last_in_time(selected: ArchiveSelection, coverage: Coverage) -> int:
     """The last archived sequence that may be selected; 0 if the stream is gone, and only chunks can say. In a sealed
     hour it is where the first later chunk begins: what was lost right before that one is named."""
+    workspace, archive, selection = selected.workspace, selected.archive, selected.selection
     if selection.to_ns is None:
         return coverage.last
     hour = hour_of(selection.to_ns - 1)

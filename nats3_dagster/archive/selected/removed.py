@@ -3,6 +3,7 @@ a replay, or because the archive does not keep them any longer."""
 
 from dataclasses import dataclass
 
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.hours import LAST_NS
 from nats3_dagster.model import Archive, Reason, Selection, SeqRange
 from nats3_dagster.model.stream import MAX_SEQUENCE
@@ -44,3 +45,9 @@ def removed(workspace: Workspace, archive: Archive, selection: Selection) -> tup
     )
     exact = selection.selects_all_subjects
     return tuple(Removed(archive.name, r.reason, r.replay_id, r.messages, r.is_exact and exact) for r in rows)
+
+
+def removed_notes(selected: ArchiveSelection) -> tuple[str, ...]:
+    """Notes on messages of the selection that were taken out of the archive on purpose."""
+    parts = removed(selected.workspace, selected.archive, selected.selection)
+    return tuple(f"Not in archive {part.archive} any more: {part.text}" for part in parts)

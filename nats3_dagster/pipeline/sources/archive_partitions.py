@@ -6,13 +6,15 @@ Invariant: what is in no chunk and may be lost is an error, by the same rule as 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql.datasource import InputPartition
 
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.held import Held
-from nats3_dagster.archive.selected.lookup import chunks_of, lost_of_selection, uncovered, with_subjects
+from nats3_dagster.archive.selected.uncovered import lost_of_selection, uncovered
 from nats3_dagster.errors import OperatorError
-from nats3_dagster.model import Archive, Chunk, Selection, SeqRange
+from nats3_dagster.model import Chunk, Selection, SeqRange
 from nats3_dagster.workspace import Workspace
 
 # A partition of many small chunks: each costs the planner and the executor a request.
@@ -45,35 +47,28 @@ def partitions_of(
 
     Raises OperatorError if there is no such archive, or sequences may be lost; SourceError if the stream cannot be
     asked about that."""
-    archive = workspace.catalog.archives.get(name)
-    while True:
-        # A chunk that is committed between two of the questions would be passed over: it is covered by then.
-        revision = workspace.catalog.hours.revision(archive)
-        found = _partitions_of(workspace, archive, selection, fail_on_data_loss, partition_bytes)
-        if workspace.catalog.hours.revision(archive) == revision:
-            return found
+    selected = ArchiveSelection(workspace, workspace.catalog.archives.get(name), selection)
+    return selected.of_one_state(partial(_partitions_of, selected, fail_on_data_loss, partition_bytes))
 
 
-def _partitions_of(
-    workspace: Workspace, archive: Archive, selection: Selection, fail_on_data_loss: bool, partition_bytes: int
-) -> list[ChunkGroup]:
-    chunks = chunks_of(workspace, archive, selection)
+def _partitions_of(selected: ArchiveSelection, fail_on_data_loss: bool, partition_bytes: int) -> list[ChunkGroup]:
+    chunks, selection = selected.chunks(), selected.selection
     if fail_on_data_loss:
-        _check_whole(workspace, archive, selection, chunks)
+        _check_whole(selected, chunks)
     # The counts by subject are for the plan alone: thousands of them would travel with every task.
     light = [
         replace(c, meta=replace(c.meta, subjects=None, minutes=None, deleted=None))
-        for c in with_subjects(workspace, chunks, selection)
+        for c in selected.with_subjects(chunks)
     ]
     return [ChunkGroup(group, selection.sequences, selection.times) for group in _groups(light, partition_bytes)]
 
 
-def _check_whole(workspace: Workspace, archive: Archive, selection: Selection, chunks: Sequence[Chunk]) -> None:
+def _check_whole(selected: ArchiveSelection, chunks: Sequence[Chunk]) -> None:
     """Raises OperatorError if sequences of the selection may be lost, or are not captured yet though its end has
     come."""
-    lost = uncovered(workspace, archive, selection, Held.of_chunks(chunks), up_to_now=True)
+    lost = uncovered(selected, Held.of_chunks(chunks), up_to_now=True)
     if lost:
-        what, _ = lost_of_selection(archive, lost)
+        what, _ = lost_of_selection(selected.archive, lost)
         raise OperatorError(what, _LOSS_HINT)
 
 

@@ -3,11 +3,12 @@
 Invariant: a chunk is deleted only once every export of its archive has its hour, unless the replay was allowed to.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from nats3_dagster.errors import WrongState
 from nats3_dagster.model import Archive
+from nats3_dagster.replay.planning.content import Content
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -39,18 +40,30 @@ def missing(workspace: Workspace, archive: Archive, hours: Collection[str]) -> t
     return tuple(found)
 
 
-def check_exported(workspace: Workspace, archive: Archive, hours: Collection[str]) -> None:
-    """Raises WrongState if an export does not have the hours whose chunks are to be deleted."""
-    if lacks := missing(workspace, archive, hours):
-        first = lacks[0]
-        more = f", and {len(lacks) - 1} more exports do not have some of them" if len(lacks) > 1 else ""
-        raise WrongState(
-            f"The replay would delete chunks of archive {archive.name} whose messages {first}{more}",
-            Next.EXPORT_BEFORE_DELETION(archive=archive.name, export=first.export),
-        )
+def checked_deletion(content: Content) -> tuple[str, ...]:
+    """Returns notes on exports that do not have chunks which the replay deletes. Raises WrongState unless it may delete
+    them."""
+    if not content.spec.delete_chunks:
+        return ()
+    workspace, archive, may_lack = content.workspace, content.archive, content.spec.delete_unexported
+    if not may_lack and content.spec.poll_interval_s is not None:
+        _check_follows(workspace, archive)
+    lacks = missing(workspace, archive, content.chosen.extent.whole_hours)
+    if lacks and not may_lack:
+        raise _not_exported(archive, lacks)
+    return tuple(f"Chunks are deleted although {one}" for one in lacks)
 
 
-def check_follows(workspace: Workspace, archive: Archive) -> None:
+def _not_exported(archive: Archive, lacks: Sequence[Missing]) -> WrongState:
+    first = lacks[0]
+    more = f", and {len(lacks) - 1} more exports do not have some of them" if len(lacks) > 1 else ""
+    return WrongState(
+        f"The replay would delete chunks of archive {archive.name} whose messages {first}{more}",
+        Next.EXPORT_BEFORE_DELETION(archive=archive.name, export=first.export),
+    )
+
+
+def _check_follows(workspace: Workspace, archive: Archive) -> None:
     """Raises WrongState if the archive has an export: a replay that follows it deletes chunks of hours that have not
     ended, and only whole hours are exported."""
     if exports := workspace.catalog.exports.all(archive):

@@ -8,20 +8,20 @@ has less than one in LOOK of the target's sequences.
 
 import asyncio
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from nats3_dagster.archive.selected.chosen import Chosen
 from nats3_dagster.errors import CatalogError
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import StreamState
+from nats3_dagster.replay.planning.content import Content
+from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.status import find
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import matches
-from nats3_dagster.workspace import Workspace
 
 # The number of a target's newest messages that are looked at, and of those between its first and its last.
 LOOK = 200
@@ -38,14 +38,14 @@ def forgotten(replay_id: str) -> CatalogError:
     )
 
 
-def check_forgotten(workspace: Workspace, pattern: str, chosen: Chosen, targets: Sequence[StreamState]) -> None:
+def check_forgotten(content: Content, topology: Topology) -> None:
     """Raises CatalogError if a target has, among the messages that are looked at, one of this selection that was
     published by a replay which the catalog does not know, under the subjects that this one publishes to."""
     # It imports pyarrow, 0.1 s: commands that only list replays do without.
     from nats3_dagster.replay.messages.headers import marked_replay
 
-    known: dict[str, bool] = {}
-    for state in targets:
+    workspace, pattern, known = content.workspace, content.transform.pattern, dict[str, bool]()
+    for state in topology.listening:
         for subject, block in _looked_at(workspace.link, state, pattern):
             replay_id = marked_replay(block)
             if replay_id is None or not matches(pattern, subject):
@@ -54,20 +54,20 @@ def check_forgotten(workspace: Workspace, pattern: str, chosen: Chosen, targets:
                 known[replay_id] = find(workspace, replay_id) is not None or workspace.catalog.replays.was_deleted(
                     replay_id
                 )
-            if not known[replay_id] and _is_selected(workspace, chosen, block, replay_id):
+            if not known[replay_id] and _is_selected(content, block, replay_id):
                 raise forgotten(replay_id)
 
 
-def _is_selected(workspace: Workspace, chosen: Chosen, block: bytes, replay_id: str) -> bool:
+def _is_selected(content: Content, block: bytes, replay_id: str) -> bool:
     """True if a chunk of the selection has the message that was published with this header block."""
     import pyarrow as pa
 
     from nats3_dagster.replay.messages.headers import replayed_sequences
 
-    within = chosen.selection.sequences
+    within = content.spec.selection.sequences
     for token, numbers in replayed_sequences(pa.array([block], pa.binary()), replay_id):
         seq = int(numbers[0])
-        if (within is None or within.first <= seq <= within.last) and chosen.has(workspace, token, seq):
+        if (within is None or within.first <= seq <= within.last) and content.chosen.has(token, seq):
             return True
     return False
 

@@ -1,27 +1,23 @@
 """Plan: what a replay would publish and into which streams, checked before its first message goes out."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 
-from nats3_dagster.archive.selected.chosen import Chosen, choose, choose_next, removed_notes
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
+from nats3_dagster.archive.selected.chosen import Chosen, choose, choose_next
 from nats3_dagster.archive.selected.extent import Extent
+from nats3_dagster.archive.selected.removed import removed_notes
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import Archive, ReplaySpec, ReplayTarget, StreamState
-from nats3_dagster.replay.planning.creation import Creation, check_creation
-from nats3_dagster.replay.planning.destinations import (
-    archived_subjects,
-    check_own_stream,
-    check_provable,
-    check_subject_sizes,
-    check_targets,
-)
-from nats3_dagster.replay.planning.exported import check_exported, check_follows, missing
+from nats3_dagster.replay.planning.content import Content
+from nats3_dagster.replay.planning.creation import Creation
+from nats3_dagster.replay.planning.destinations import check_own_stream, check_subject_sizes, check_takers
+from nats3_dagster.replay.planning.exported import checked_deletion
 from nats3_dagster.replay.planning.forgotten import check_forgotten
 from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.status import check_forerunner
-from nats3_dagster.replay.targets import goes_one_at_a_time, supports_batches
-from nats3_dagster.subjects import Transform
+from nats3_dagster.replay.targets import goes_one_at_a_time
 from nats3_dagster.workspace import Workspace
 
 # Subjects that a plan shows.
@@ -78,68 +74,36 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
 
     archive = workspace.catalog.archives.get(spec.archive)
     check_forerunner(workspace, archive, spec)
-    transform = spec.transform()
+    transform, selected = spec.transform(), ArchiveSelection(workspace, archive, spec.selection)
     if spec.poll_interval_s is None:
-        chosen = choose(workspace, archive, spec.selection, over_gaps=spec.over_gaps)
+        chosen = choose(selected, over_gaps=spec.over_gaps)
     else:
-        chosen = choose_next(workspace, archive, spec.selection, over_gaps=spec.over_gaps)
-    removed = removed_notes(workspace, archive, spec.selection)
-    for page in chosen.pages(workspace):
+        chosen = choose_next(selected, over_gaps=spec.over_gaps)
+    removed = removed_notes(selected)
+    for page in chosen.pages():
         check_objects(workspace, page)
-    check_subject_sizes(transform, chosen)
-    topology = Topology.read(workspace, spec, transform, chosen, begins=True)
-    check_own_stream(archive, transform, topology)
-    unexported = _check_deletion(workspace, archive, spec, chosen.extent.whole_hours)
-    if made := topology.creation:
-        check_creation(made, is_name_taken=topology.is_name_taken)
-        takers, batched = (made.state,), topology.server.supports_batches
-    else:
-        takers, batched = topology.listening, supports_batches(topology.listening, topology.server)
-        check_targets(workspace, spec, transform, chosen, takers)
-    check_provable(spec, takers)
-    check_forgotten(workspace, transform.pattern, chosen, topology.listening)
-    load = checked_load(workspace, spec, transform, chosen, topology, takers, batched=batched)
-    alone = goes_one_at_a_time(spec, takers, topology.server, batched=batched)
+    content = Content(spec, transform, chosen)
+    check_subject_sizes(content)
+    topology = Topology.of_new(content)
+    check_own_stream(content, topology)
+    unexported = checked_deletion(content)
+    check_takers(content, topology)
+    check_forgotten(content, topology)
+    load = checked_load(content, topology)
+    alone = goes_one_at_a_time(spec, topology.takers, topology.server, batched=topology.batched)
     return ReplayPlan(
         archive,
         spec,
         transform.pattern,
         chosen,
         tuple(target_of(stream) for stream in topology.listening),
-        batched,
-        made,
-        _samples(workspace, spec, transform, chosen),
-        (*notes(takers, load, marks=spec.marks, alone=alone), *unexported, *removed),
+        topology.batched,
+        topology.creation,
+        tuple(sorted(islice(content.subjects(), SAMPLES))),
+        (*notes(topology.takers, load, marks=spec.marks, alone=alone), *unexported, *removed),
     )
 
 
 def target_of(state: StreamState) -> ReplayTarget:
     """A stream that takes what the replay publishes from now on."""
     return ReplayTarget(state.incarnation, state.last_seq + 1)
-
-
-def _check_deletion(
-    workspace: Workspace, archive: Archive, spec: ReplaySpec, hours: Collection[str]
-) -> tuple[str, ...]:
-    """Returns notes on exports that do not have chunks which the replay deletes. Raises WrongState unless it may delete
-    them."""
-    if not spec.delete_chunks:
-        return ()
-    if not spec.delete_unexported:
-        if spec.poll_interval_s is not None:
-            check_follows(workspace, archive)
-        check_exported(workspace, archive, hours)
-    return tuple(f"Chunks are deleted although {one}" for one in missing(workspace, archive, hours))
-
-
-def _samples(
-    workspace: Workspace, spec: ReplaySpec, transform: Transform, chosen: Chosen
-) -> tuple[tuple[str, str], ...]:
-    """Some of the subjects, and what they become."""
-    pairs: dict[str, str] = {}
-    for source in archived_subjects(workspace, chosen, spec):
-        if (target := transform(source)) is not None:
-            pairs[source] = target
-        if len(pairs) == SAMPLES:
-            break
-    return tuple(sorted(pairs.items()))

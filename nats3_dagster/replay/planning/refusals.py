@@ -1,24 +1,22 @@
 """Refusals: what a target will not take, or not keep, by its configuration."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.selected.chosen import Chosen
 from nats3_dagster.errors import TargetError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import subject_counts
 from nats3_dagster.model import ReplaySpec, StreamState
 from nats3_dagster.replay.messages.headers import MAX_BLOCK
-from nats3_dagster.replay.planning.content import has_counter_sources, sizes
+from nats3_dagster.replay.planning.content import Content
 from nats3_dagster.replay.planning.forgotten import SAMPLE
+from nats3_dagster.replay.planning.measured import measured
 from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.targets import blind_settings, stores_nothing
 from nats3_dagster.steps import Next
-from nats3_dagster.subjects import Transform, readable
-from nats3_dagster.workspace import Workspace
+from nats3_dagster.subjects import readable
 
 # Settings without which a stream refuses a header, and what messages with it do.
 _HEADERS = {
@@ -51,57 +49,34 @@ class Load:
     has_counter_sources: bool = False
 
 
-def checked_load(
-    workspace: Workspace,
-    spec: ReplaySpec,
-    transform: Transform,
-    chosen: Chosen,
-    topology: Topology,
-    takers: Sequence[StreamState],
-    *,
-    batched: bool,
-) -> Load:
+def checked_load(content: Content, topology: Topology) -> Load:
     """Returns the load that the takers get. Raises TargetError if the server or one of them will not take it;
     StoreError, ChunkError."""
-    most = topology.server.max_payload
-    load = _load(workspace, spec, transform, chosen, takers, most, with_ids=not batched)
-    _check_load(load, most)
-    for taker in takers:
-        _check_takes(workspace, spec, topology.source, taker, load)
+    load = _load(content, topology)
+    _check_load(load, topology.server.max_payload)
+    for taker in topology.takers:
+        _check_takes(content, topology.source, taker, load)
     return load
 
 
-def _load(
-    workspace: Workspace,
-    spec: ReplaySpec,
-    transform: Transform,
-    chosen: Chosen,
-    targets: Sequence[StreamState],
-    max_payload: int,
-    *,
-    with_ids: bool,
-) -> Load:
-    """Returns the load of these chunks. Sizes are exact where they may exceed a limit of the server
-    (`max_payload`, bytes) or of a target. `with_ids`: see replay_headers. Raises StoreError, ChunkError."""
-    limits = (t.config.get("max_msg_size", -1) for t in targets)
-    in_files = [_MOST_IN_FILE] if any(_is_in_files(t.config) for t in targets) else []
-    limit = min([max_payload, *in_files, *(size for size in limits if size >= 0)])
-    measured = sizes(workspace, spec, transform, chosen, limit, with_ids=with_ids)
-    counts: Counter[str] = Counter()
-    for subject, count in chosen.subjects.items():
-        counts[transform(subject) or ""] += count
-    del counts[""]
-    extent = chosen.extent
-    counts_live = spec.live and any(target.config.get("allow_msg_counter") for target in targets)
+def _load(content: Content, topology: Topology) -> Load:
+    """Returns the load of the content. Sizes are exact where they may exceed a limit of the server or of a taker."""
+    takers, extent = topology.takers, content.chosen.extent
+    limits = (taker.config.get("max_msg_size", -1) for taker in takers)
+    in_files = [_MOST_IN_FILE] if any(_is_in_files(taker.config) for taker in takers) else []
+    limit = min([topology.server.max_payload, *in_files, *(size for size in limits if size >= 0)])
+    for_counter = content.spec.live and any(taker.config.get("allow_msg_counter") for taker in takers)
+    sizes = measured(content, limit, with_ids=not topology.batched, for_counter=for_counter)
+    is_alone = len(takers) == 1
     return Load(
         extent.messages,
-        extent.is_exact and len(targets) == 1,
+        extent.is_exact and is_alone,
         extent.payload_bytes,
-        extent.is_size_exact and len(targets) == 1,
-        counts if extent.is_uncut and len(targets) == 1 else {},
-        measured.block,
-        measured.message,
-        counts_live and has_counter_sources(workspace, spec, transform, chosen),
+        extent.is_size_exact and is_alone,
+        content.counts() if extent.is_uncut and is_alone else {},
+        sizes.block,
+        sizes.message,
+        sizes.has_counter_sources,
     )
 
 
@@ -122,14 +97,12 @@ def _check_load(load: Load, max_payload: int) -> None:
         )
 
 
-def _check_takes(
-    workspace: Workspace, spec: ReplaySpec, source: Mapping[str, Any], target: StreamState, load: Load
-) -> None:
+def _check_takes(content: Content, source: Mapping[str, Any], target: StreamState, load: Load) -> None:
     """Raises TargetError if the target will refuse messages, or acknowledge what it does not store. `source` is the
     configuration of the archived stream."""
-    for what, hint in _refusals(spec, source, target, load):
+    for what, hint in _refusals(content.spec, source, target, load):
         raise TargetError(what, hint)
-    for what, hint in () if spec.live else _too_full(workspace.link, target, load):
+    for what, hint in () if content.spec.live else _too_full(content.workspace.link, target, load):
         raise TargetError(what, hint)
 
 

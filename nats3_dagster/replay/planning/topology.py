@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nats3_dagster.archive.selected.chosen import Chosen
-from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import ServerInfo, check_version, server_info
 from nats3_dagster.jetstream.streams import find_stream
-from nats3_dagster.model import ReplaySpec, StreamState
+from nats3_dagster.model import StreamState
+from nats3_dagster.replay.job import ReplayJob
+from nats3_dagster.replay.planning.content import Content
 from nats3_dagster.replay.planning.creation import Creation, creation, origins
-from nats3_dagster.replay.targets import listening
-from nats3_dagster.subjects import Transform
-from nats3_dagster.workspace import Workspace
+from nats3_dagster.replay.targets import listening, supports_batches, target_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +29,54 @@ class Topology:
     creation: Creation | None
     # True if there is a stream of its name.
     is_name_taken: bool
+    # The streams that the replay publishes into.
+    takers: tuple[StreamState, ...]
+    # Whether the one taker takes fast-ingest batches.
+    batched: bool
 
     @classmethod
-    def read(
-        cls, workspace: Workspace, spec: ReplaySpec, transform: Transform, chosen: Chosen, *, begins: bool
-    ) -> "Topology":
-        """Asks catalog and server. `begins`: the replay may make a stream. Raises SourceError, and OperatorError as
-        `creation` and for a server that is too old."""
-        source, server = _source(workspace, chosen), server_info(workspace.link)
+    def of_new(cls, content: Content) -> "Topology":
+        """Asks catalog and server about a replay that is to begin. Raises SourceError, and OperatorError as `creation`
+        and for a server that is too old."""
+        link = content.workspace.link
+        source, server = _source(content), server_info(link)
         check_version(server)
-        made = creation(spec, transform, source, server) if begins else None
-        streams = listening(workspace.link, made.config["subjects"] if made else [transform.pattern])
-        made = None if streams else made
-        feeding = frozenset[str]()
-        if not spec.into_own_stream:
-            feeding = _feeding(workspace.link, chosen.archive.spec.stream, source)
-        taken = made is not None and find_stream(workspace.link, made.name) is not None
-        return cls(server, source, feeding, tuple(streams), made, taken)
+        made = creation(content.spec, content.transform, source, server)
+        streams = tuple(listening(link, made.config["subjects"] if made else [content.transform.pattern]))
+        feeding = _feeding(content, source)
+        if made is None or streams:
+            batched = supports_batches(streams, server)
+            return cls(server, source, feeding, streams, None, False, streams, batched)
+        taken = find_stream(link, made.name) is not None
+        return cls(server, source, feeding, (), made, taken, (made.state,), server.supports_batches)
+
+    @classmethod
+    def of_begun(cls, content: Content, job: ReplayJob) -> "Topology":
+        """Asks catalog and server about a replay that goes on: it makes no stream, and publishes into the targets that
+        it began with. Raises SourceError, StreamChanged, and OperatorError for a server that is too old."""
+        link = content.workspace.link
+        takers = tuple(target_state(link, target) for target in job.targets)
+        source, server = _source(content), server_info(link)
+        check_version(server)
+        streams = tuple(listening(link, [content.transform.pattern]))
+        return cls(server, source, _feeding(content, source), streams, None, False, takers, job.batched)
 
 
-def _source(workspace: Workspace, chosen: Chosen) -> Mapping[str, Any]:
+def _source(content: Content) -> Mapping[str, Any]:
     """The configuration of the archived stream, as it was last observed; of the newest one without chunks."""
-    archive = chosen.archive
-    newest = chosen.newest or workspace.catalog.coverage.all(archive)[-1].incarnation
-    state = workspace.catalog.coverage.last_state(newest)
+    archive, coverage = content.archive, content.workspace.catalog.coverage
+    newest = content.chosen.newest or coverage.all(archive)[-1].incarnation
+    state = coverage.last_state(newest)
     return state.config if state else {"name": archive.spec.stream}
 
 
-def _feeding(link: Link, stream: str, config: Mapping[str, Any]) -> frozenset[str]:
-    names, waiting = {stream}, [config]
+def _feeding(content: Content, config: Mapping[str, Any]) -> frozenset[str]:
+    if content.spec.into_own_stream:
+        return frozenset()
+    names, waiting = {content.archive.spec.stream}, [config]
     while waiting:
         for origin in origins(waiting.pop()) - names:
             names.add(origin)
-            state = find_stream(link, origin)
+            state = find_stream(content.workspace.link, origin)
             waiting += [state.config] if state else []
     return frozenset(names)
