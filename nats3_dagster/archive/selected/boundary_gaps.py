@@ -12,9 +12,10 @@ from typing import Self
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.source.clocks import ask_clocks
-from nats3_dagster.archive.source.restored import archived_stream
+from nats3_dagster.archive.source.restored import as_archived
 from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.hours import LAST_NS, hour_of, hour_start
+from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Coverage, Incarnation, Selection, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
 
@@ -27,7 +28,8 @@ class Boundary:
     """The stream of a selection, and what the archive has of it: both asked once."""
 
     selected: ArchiveSelection
-    # As it is now, with the incarnation that the archive has of it; None if it is gone.
+    # As it is now, with the incarnation that the archive has of it; None if it is gone. No history is compared: one
+    # that was restored since the last capture is another stream here.
     stream: StreamState | None
     # One for each incarnation, oldest first. Asked after the stream.
     coverages: tuple[Coverage, ...]
@@ -35,8 +37,9 @@ class Boundary:
     @classmethod
     def now(cls, selected: ArchiveSelection) -> Self:
         """Asks the stream and the catalog. Raises SourceError."""
-        workspace, archive = selected.workspace, selected.archive
-        return cls(selected, archived_stream(workspace, archive), workspace.catalog.coverage.all(archive))
+        state = find_stream(selected.workspace.link, selected.archive.spec.stream)
+        coverages = selected.workspace.catalog.coverage.all(selected.archive)
+        return cls(selected, as_archived(state, coverages) if state else None, coverages)
 
     def uncaptured(self, *, up_to_now: bool = False) -> Iterator[tuple[Incarnation, SeqRange]]:
         """The sequences of the selection that are in no chunk and no gap, and that the stream still has, or had when it

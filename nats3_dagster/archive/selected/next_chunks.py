@@ -5,15 +5,14 @@ Invariant: nothing is passed over. Sequences that a capture may still fill are w
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.boundary_gaps import Boundary
 from nats3_dagster.archive.source.clocks import ask_clocks
-from nats3_dagster.archive.source.restored import archived_stream
 from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS, hour_of
-from nats3_dagster.model import REMOVED, Chunk, Coverage, Incarnation, SeqRange, clipped
+from nats3_dagster.model import REMOVED, Chunk, Coverage, Incarnation, SeqRange, StreamState, clipped
 from nats3_dagster.workspace import Workspace
 
 # A sequence of one incarnation: everything of the selection up to it was read.
@@ -95,7 +94,7 @@ def _spans(
 ) -> Iterator[tuple[Incarnation, SeqRange]]:
     """The sequences of each incarnation that must be accounted for before its chunks can be taken. `cut`: there may be
     more chunks than `found`."""
-    workspace, selection = selected.workspace, selected.selection
+    workspace, selection, bounds = selected.workspace, selected.selection, _TimeBounds(selected)
     coverages = workspace.catalog.coverage.all(selected.archive)
     for number, coverage in enumerate(coverages):
         life = coverage.incarnation
@@ -107,9 +106,9 @@ def _spans(
         elif number < len(coverages) - 1:
             last = _last_seen(workspace, coverage)
         else:
-            last = _last_in_time(selected, coverage)
+            last = bounds.last(coverage)
         begun = after is not None and life == after[0]
-        first = after[1] + 1 if after and begun else _first_in_time(selected, coverage, found)
+        first = after[1] + 1 if after and begun else bounds.first(coverage, found)
         first, last = (min(first, own[0].first), max(last, own[-1].last)) if own else (first, last)
         if selection.sequences:
             first, last = max(first, selection.sequences.first), min(last, selection.sequences.last)
@@ -125,37 +124,46 @@ def _last_seen(workspace: Workspace, coverage: Coverage) -> int:
     return max(coverage.last, state.last_seq if state else 0)
 
 
-def _first_in_time(selected: ArchiveSelection, coverage: Coverage, found: Sequence[Chunk]) -> int:
-    """Returns the first sequence that may be selected; after all archived ones where only chunks can say: the stream is
-    gone, or the hours up to the first of the chunks are sealed."""
-    workspace, archive, selection = selected.workspace, selected.archive, selected.selection
-    if selection.from_ns is None or coverage.incarnation.created_ns >= selection.from_ns:
-        return coverage.start
-    if found and found[0].meta.incarnation == coverage.incarnation:
-        first, last = sorted((hour_of(selection.from_ns), found[0].meta.hour))
-        if workspace.catalog.hours.are_sealed(archive, first, last):
+class _TimeBounds:
+    """The sequences between which the selected times lie. The stream is asked once, and only where chunks cannot
+    say."""
+
+    def __init__(self, selected: ArchiveSelection) -> None:
+        self._selected = selected
+        self._workspace, self._archive, self._selection = selected.workspace, selected.archive, selected.selection
+
+    def first(self, coverage: Coverage, found: Sequence[Chunk]) -> int:
+        """Returns the first sequence that may be selected; after all archived ones where only chunks can say: the
+        stream is gone, or the hours up to the first of the chunks are sealed."""
+        from_ns = self._selection.from_ns
+        if from_ns is None or coverage.incarnation.created_ns >= from_ns:
+            return coverage.start
+        if found and found[0].meta.incarnation == coverage.incarnation:
+            first, last = sorted((hour_of(from_ns), found[0].meta.hour))
+            if self._workspace.catalog.hours.are_sealed(self._archive, first, last):
+                return coverage.last + 1
+        if self._stream is None or self._stream.incarnation != coverage.incarnation:
             return coverage.last + 1
-    stream = archived_stream(workspace, archive)
-    if stream is None or stream.incarnation != coverage.incarnation:
-        return coverage.last + 1
-    return max(coverage.start, first_at(workspace.link, archive.spec, selection.from_ns))
+        return max(coverage.start, first_at(self._workspace.link, self._archive.spec, from_ns))
 
+    def last(self, coverage: Coverage) -> int:
+        """The last archived sequence that may be selected; 0 if the stream is gone, and only chunks can say. In a
+        sealed hour it is where the first later chunk begins: what was lost right before that one is named."""
+        catalog, to_ns = self._workspace.catalog, self._selection.to_ns
+        if to_ns is None:
+            return coverage.last
+        hour = hour_of(to_ns - 1)
+        if catalog.hours.are_sealed(self._archive, hour, hour):
+            later = catalog.points.first_at(self._archive, to_ns)
+            if later is not None and later.meta.incarnation == coverage.incarnation:
+                covers = later.meta.covers
+                return covers.last if later.meta.first_ns < to_ns else covers.first - 1
+        if ask_clocks(self._workspace, self._stream).earliest_ns < to_ns:
+            return coverage.last
+        if self._stream is None or self._stream.incarnation != coverage.incarnation:
+            return 0
+        return min(coverage.last, first_at(self._workspace.link, self._archive.spec, to_ns) - 1)
 
-def _last_in_time(selected: ArchiveSelection, coverage: Coverage) -> int:
-    """The last archived sequence that may be selected; 0 if the stream is gone, and only chunks can say. In a sealed
-    hour it is where the first later chunk begins: what was lost right before that one is named."""
-    workspace, archive, selection = selected.workspace, selected.archive, selected.selection
-    if selection.to_ns is None:
-        return coverage.last
-    hour = hour_of(selection.to_ns - 1)
-    if workspace.catalog.hours.are_sealed(archive, hour, hour):
-        later = workspace.catalog.points.first_at(archive, selection.to_ns)
-        if later is not None and later.meta.incarnation == coverage.incarnation:
-            covers = later.meta.covers
-            return covers.last if later.meta.first_ns < selection.to_ns else covers.first - 1
-    stream = archived_stream(workspace, archive)
-    if ask_clocks(workspace, stream).earliest_ns < selection.to_ns:
-        return coverage.last
-    if stream is None or stream.incarnation != coverage.incarnation:
-        return 0
-    return min(coverage.last, first_at(workspace.link, archive.spec, selection.to_ns) - 1)
+    @cached_property
+    def _stream(self) -> StreamState | None:
+        return Boundary.now(self._selected).stream

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nats3_dagster.jetstream.streams import find_stream
-from nats3_dagster.model import Archive, Coverage, Incarnation, StreamState
-from nats3_dagster.workspace import Workspace
+from nats3_dagster.model import Coverage, Incarnation, StreamState
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +34,6 @@ def as_archived(state: StreamState, coverages: Sequence[Coverage]) -> StreamStat
         if own.stream == state.name and state.incarnation.created_ns in (own.created_ns, own.restored_ns):
             return _named(state, own)
     return state
-
-
-def archived_stream(workspace: Workspace, archive: Archive) -> StreamState | None:
-    """The archive's stream as it is now, with the incarnation that the archive has of it; None if there is none.
-    Nothing is compared: a stream that was restored since the last capture is another one here. Raises SourceError."""
-    state = find_stream(workspace.link, archive.spec.stream)
-    return as_archived(state, workspace.catalog.coverage.all(archive)) if state else None
 
 
 def continuing(state: StreamState, incarnation: Incarnation) -> StreamState:
