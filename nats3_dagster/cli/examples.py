@@ -84,6 +84,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "stream list": ("nats3 stream list",),
     "stream info": ("nats3 stream info ORDERS",),
     "stream subjects": ("nats3 stream subjects ORDERS --subject 'orders.eu.>'",),
+    "stream restore": (
+        "nats3 stream restore orders",
+        "nats3 stream restore orders --name MONDAY --to-time 2026-11-23T00:00:00Z",
+    ),
     "stream create": ("nats3 stream create ORDERS --subject 'orders.>' --max-age 7d",),
     "doctor": ("nats3 doctor", "nats3 doctor --spark --bucket archive"),
     "dagster instance": ("nats3 dagster instance",),

@@ -134,7 +134,17 @@ COMMANDS = {
         _DATA,
     ),
     "table": Lazy(f"{_CLI}.tables.table_commands:app", "Tables: archives as Iceberg tables, for other engines.", _DATA),
-    "stream": Lazy(f"{_CLI}.installation.stream_commands:app", "Streams: list, inspect and create them.", _DATA),
+    "stream": Lazy(
+        f"{_CLI}.installation.stream_commands:app",
+        "Streams: list, inspect and create them, and make one again from its archive.",
+        _DATA,
+        {
+            "restore": Lazy(
+                f"{_CLI}.installation.restore_command:restore",
+                "Make a stream again from its archive, with the sequences, times, subjects and headers that it had.",
+            ),
+        },
+    ),
     "doctor": Lazy(
         f"{_CLI}.installation.doctor_command:doctor",
         "Check NATS, Postgres, the store, Java, Spark and Dagster, and name the fix for each problem.",

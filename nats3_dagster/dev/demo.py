@@ -22,12 +22,13 @@ from nats3_dagster.defs.jobs.run_times import run_times
 from nats3_dagster.dev.compare import compare
 from nats3_dagster.dev.demo_names import Names, free_names
 from nats3_dagster.dev.demo_report import DemoResult
-from nats3_dagster.dev.history import RESTORE_SINCE, Past, restore_stream
+from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.loglines import as_messages, read_lines
 from nats3_dagster.dev.publish import publish_live
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.errors import EngineError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS
+from nats3_dagster.jetstream.restore.session import RESTORE_SINCE
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import create_stream, stream_state
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals

@@ -118,6 +118,16 @@ def create_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
     return link.call(work)
 
 
+def update_stream(link: Link, config: Mapping[str, Any]) -> StreamState:
+    """Gives a stream this configuration. Raises UnknownStream if there is none of this name, Refused if the server
+    refuses the change."""
+
+    async def work(client: Connection) -> StreamState:
+        return _state(await request_of_stream(client, config["name"], f"STREAM.UPDATE.{config['name']}", config))
+
+    return link.call(work)
+
+
 def stream_name_taken(stream: str) -> OperatorError:
     """The error for a stream to be created under the name of one that is another."""
     return OperatorError(f"Stream {stream} exists with another configuration", "Use it as it is, or another name")

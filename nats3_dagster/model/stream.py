@@ -213,3 +213,13 @@ class Message:
     def exact_subject(self) -> str:
         """The subject as `subjects.decoded` gives it: no two are equal unless their bytes are."""
         return self.subject if self.subject_bytes is None else decoded(self.subject_bytes)
+
+
+def bucket_of(subjects: Sequence[str]) -> str | None:
+    """Name of the stream that clients look for, if the subjects are those of a key-value bucket or an object store."""
+    for pattern, prefix in ((r"\$KV\.([^.*>]+)\..+", "KV_"), (r"\$O\.([^.*>]+)\..+", "OBJ_")):
+        matched = [re.fullmatch(pattern, subject) for subject in subjects]
+        names = {m[1] for m in matched if m}
+        if all(matched) and len(names) == 1:
+            return prefix + names.pop()
+    return None

@@ -103,6 +103,10 @@ class Cursor:
         """The messages of the selection that were removed from the archive on purpose, and that no read gives."""
         return removed(self._workspace, self._current(), self.selection)
 
+    def begin_at(self, incarnation: Incarnation, seq: int) -> None:
+        """Begin after this sequence of an incarnation: what comes before it counts as read."""
+        self._progress.move(incarnation, seq)
+
     def advance(self, upto: tuple[int, int] | None = None) -> None:
         """Count the last batch as read now; `upto`: only up to this message of it, by its sequence and store time in
         nanoseconds."""

@@ -106,6 +106,14 @@ class Locks:
             yield
 
     @contextmanager
+    def restoring(self, stream: str, patience_s: float) -> Generator[None]:
+        """Keeps other processes from restoring a stream of this name meanwhile: what is there of one that was cut can
+        be deleted. Raises Conflict when another process does for longer than `patience_s`."""
+        busy = Conflict(f"Another process restores stream {stream}", "Wait for it, or restore under another name")
+        with self._alone("try_restoring", patience_s, busy, name=stream):
+            yield
+
+    @contextmanager
     def _alone(self, statement: str, patience_s: float, busy: Conflict, **values: object) -> Generator[Connection]:
         """Hold a lock. Yields its connection; the lock ends with it, and so with the process."""
         until = time.monotonic() + patience_s

@@ -39,3 +39,7 @@ select nats3.is_locked('nats3.run.' || :run);
 -- name: database_identity()
 -- Which database this is, among all of all servers. A standby that takes over has the same answer.
 select s.system_identifier || '.' || d.oid from pg_control_system() s, pg_database d where d.datname = current_database();
+
+-- name: try_restoring(name)
+-- True if only this connection now restores a stream of this name, until it ends.
+select pg_try_advisory_lock(hashtextextended('nats3.restoring.' || :name, 0));

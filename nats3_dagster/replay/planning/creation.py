@@ -1,6 +1,5 @@
 """Creation: the stream that a replay makes for itself, plain or like the archived one."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import ServerInfo
 from nats3_dagster.jetstream.streams import create_stream, stream_name_taken
 from nats3_dagster.model import Incarnation, ReplaySpec, StreamState
+from nats3_dagster.model.stream import bucket_of
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, overlap
 
@@ -70,16 +70,6 @@ def creation(spec: ReplaySpec, transform: Transform, source: Mapping[str, Any], 
     # An older server is not asked for batches: create_stream knows which settings it has.
     config = {"name": spec.create_stream, "subjects": [transform.pattern], "storage": "file", "allow_batched": True}
     return Creation(config)
-
-
-def bucket_of(subjects: Sequence[str]) -> str | None:
-    """Name of the stream that clients look for, if the subjects are those of a key-value bucket or an object store."""
-    for pattern, prefix in ((r"\$KV\.([^.*>]+)\..+", "KV_"), (r"\$O\.([^.*>]+)\..+", "OBJ_")):
-        matched = [re.fullmatch(pattern, subject) for subject in subjects]
-        names = {m[1] for m in matched if m}
-        if all(matched) and len(names) == 1:
-            return prefix + names.pop()
-    return None
 
 
 def origins(config: Mapping[str, Any]) -> set[str]:

@@ -1,0 +1,51 @@
+"""The configuration of a restored stream: the archived one, less what would change the messages or remove them."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from nats3_dagster.jetstream.codes import supported_settings
+from nats3_dagster.jetstream.server import ServerInfo
+from nats3_dagster.model.stream import bucket_of
+
+# Limits that could remove restored messages at once, each with its value for none.
+LIMITS: Final[Mapping[str, Any]] = {"max_age": 0, "max_msgs": -1, "max_bytes": -1, "max_msgs_per_subject": -1}
+# Settings that the restored stream does not have.
+#   mirror, sources     would bring messages again, at other sequences
+#   sealed              takes no message, so no restore either
+#   first_seq           of an empty stream
+#   placement           of a cluster that this one may not be
+#   template_owner      made by a server that is gone
+_LEFT_OUT: Final = ("mirror", "mirror_direct", "sources", "sealed", "first_seq", "placement", "template_owner")
+# The key of the metadata that says that a restore is not complete, and has to be deleted where it was cut.
+MARK: Final = "nats3.restoring"
+_SERVERS_OWN: Final = "_nats."
+
+
+def restored_configuration(
+    source: Mapping[str, Any],
+    server: ServerInfo,
+    name: str,
+    *,
+    replicas: int | None,
+    storage: str | None,
+    limits: bool,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Returns the configuration and the settings of the archived stream that it does not have. With `limits` it has
+    those of the archived stream; a bucket has its limit of messages per subject in any case, because clients take it
+    for the depth of its history."""
+    lifted = {} if limits else dict(LIMITS)
+    if bucket_of(source.get("subjects") or ()):
+        lifted.pop("max_msgs_per_subject", None)
+    config = {key: value for key, value in source.items() if key not in _LEFT_OUT} | lifted
+    metadata: dict[str, str] = source.get("metadata") or {}
+    config["metadata"] = {key: value for key, value in metadata.items() if not key.startswith(_SERVERS_OWN)}
+    # No consumer has an interest yet, and a message without one is removed.
+    if config.get("retention") == "interest":
+        config["retention"] = "limits"
+    config["num_replicas"] = replicas or (source.get("num_replicas", 1) if server.clustered else 1)
+    if storage:
+        config["storage"] = storage
+    config = supported_settings(config | {"name": name}, server.version)
+    asked = {"name": True, "metadata": True, "num_replicas": replicas, "storage": storage}
+    left_out = {key for key, value in source.items() if value and config.get(key) != value and not asked.get(key)}
+    return config, tuple(sorted(left_out))

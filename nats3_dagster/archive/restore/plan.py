@@ -1,0 +1,112 @@
+"""Plan: what a restore would make, checked before the server is asked for a stream."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from nats3_dagster.archive.read.cursor import Cursor
+from nats3_dagster.archive.restore.configuration import restored_configuration
+from nats3_dagster.archive.selected.chosen import choose
+from nats3_dagster.archive.selected.removed import Removed, removed
+from nats3_dagster.errors import OperatorError, WrongState
+from nats3_dagster.jetstream.restore.session import RESTORE_SINCE
+from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.model import Archive, Incarnation, Selection
+from nats3_dagster.model.stream import STREAM_NAME
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSpec:
+    """A restore as asked for. Raises OperatorError if a field is invalid."""
+
+    archive: str
+    # The name of the stream; None for that of the archived one.
+    name: str | None = None
+    selection: Selection = field(default_factory=Selection)
+    # None for those of the archived stream, and 1 on a server alone.
+    replicas: int | None = None
+    storage: Literal["file", "memory"] | None = None
+    # True to give the stream the archived one's limits: they may remove messages at once.
+    limits: bool = False
+    # True to restore what is archived although messages between were lost.
+    over_gaps: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            STREAM_NAME.check(self.name, "name")
+        if self.selection.hours:
+            raise OperatorError("A restore takes no hours", "Give times or sequences", field="hours")
+        if self.replicas is not None and not 1 <= self.replicas <= 5:
+            raise OperatorError(f"replicas is {self.replicas}", "Use 1 to 5", field="replicas")
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """The plan of a restore."""
+
+    archive: Archive
+    spec: RestoreSpec
+    # The life of the stream that is restored, the newest one that has messages of the selection.
+    incarnation: Incarnation
+    # As the server is asked for.
+    config: Mapping[str, Any]
+    # Settings of the archived stream that it does not have, or has another value of.
+    left_out: tuple[str, ...]
+    # Messages at most, and bytes of their subjects, header blocks and payloads.
+    messages: int
+    payload_bytes: int
+    # The last sequence that the stream has given; None where the last message says it.
+    last_seq: int | None
+    # What was removed from the archive on purpose.
+    removed: tuple[Removed, ...]
+
+    @property
+    def stream(self) -> str:
+        return self.config["name"]
+
+    def cursor(self, workspace: Workspace) -> Cursor:
+        """A cursor before the first message that is restored."""
+        cursor = Cursor.begin(workspace, self.archive, self.spec.selection, over_gaps=self.spec.over_gaps)
+        start = workspace.catalog.coverage.start(self.archive, self.incarnation)
+        cursor.begin_at(self.incarnation, start - 1)
+        return cursor
+
+
+def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
+    """Everything that can be known before the server is asked for a stream. Raises OperatorError."""
+    archive = workspace.catalog.archives.get(spec.archive)
+    server = server_info(workspace.link)
+    if (0, 0) < server.version[:2] < RESTORE_SINCE:
+        raise WrongState(
+            f"{server.name} cannot restore messages at their sequences and times: servers from "
+            f"{'.'.join(map(str, RESTORE_SINCE))} can",
+            "Replay them instead: their times and sequences are then headers",
+        )
+    chosen = choose(workspace, archive, spec.selection, over_gaps=spec.over_gaps)
+    assert chosen.newest is not None
+    observed = workspace.catalog.coverage.last_state(chosen.newest)
+    source = observed.config if observed else {"name": archive.spec.stream, "subjects": [">"]}
+    config, left_out = restored_configuration(
+        source,
+        server,
+        spec.name or archive.spec.stream,
+        replicas=spec.replicas,
+        storage=spec.storage,
+        limits=spec.limits,
+    )
+    last = None
+    if spec.selection.to_ns is None:
+        last = workspace.catalog.coverage.of(archive, chosen.newest).last
+        last = min(last, spec.selection.sequences.last) if spec.selection.sequences else last
+    return RestorePlan(
+        archive,
+        spec,
+        chosen.newest,
+        config,
+        left_out,
+        chosen.extent.messages,
+        chosen.extent.payload_bytes,
+        last,
+        removed(workspace, archive, spec.selection),
+    )

@@ -1,0 +1,145 @@
+"""Run: the messages go from the chunks to the server as one backup, and the stream is compared with the archive.
+
+Invariant: a restore that did not end, or whose stream is not what the archive has, leaves no stream; one that was
+killed leaves a marked one, which the next restore of that name deletes.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from nats3_dagster.archive.restore.configuration import MARK
+from nats3_dagster.archive.restore.plan import RestorePlan
+from nats3_dagster.archive.restore.proof import Proof, compare
+from nats3_dagster.errors import Nats3Error, OperatorError, WrongState
+from nats3_dagster.fault_points import fault_point
+from nats3_dagster.hours import format_time
+from nats3_dagster.jetstream.read.reader import ReadSpec
+from nats3_dagster.jetstream.restore.entries import compressed, end, head, message_entries
+from nats3_dagster.jetstream.restore.session import RestoreSession
+from nats3_dagster.jetstream.streams import delete_stream, find_stream, stream_state, update_stream
+from nats3_dagster.model import Incarnation, SeqRange, StreamState
+from nats3_dagster.workspace import Workspace
+
+log = logging.getLogger(__name__)
+# How long a run waits for another one that restores a stream of the same name, in seconds.
+_TURN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A stream that was restored."""
+
+    # As the server describes it.
+    state: StreamState
+    # Messages that were sent.
+    messages: int
+    # What the comparison with the archive said; None where it was left out.
+    proof: Proof | None
+
+
+def restore(
+    workspace: Workspace, planned: RestorePlan, *, verify: bool = True, on_progress: Callable[[int], object] = int
+) -> Restored:
+    """Make the stream. `on_progress` is called with the number of messages that were sent.
+
+    Raises WrongState if there is a stream of this name, SourceError when the server does not take or keep what is
+    sent; LostMessages and StoreError of the archive. After an error there is no stream."""
+    with workspace.catalog.locks.restoring(planned.stream, _TURN_S):
+        _make_room(workspace, planned.stream)
+        try:
+            messages, last_seq = _send(workspace, planned, on_progress)
+            fault_point("restore.sent")
+            proof = None
+            if verify:
+                own = stream_state(workspace.link, planned.stream).incarnation
+                proof = compare(workspace, planned, ReadSpec(own, SeqRange(1, last_seq)))
+            update_stream(workspace.link, planned.config)
+        except BaseException:
+            with suppress(Nats3Error):
+                _remove(workspace, planned.stream)
+            raise
+        return Restored(stream_state(workspace.link, planned.stream), messages, proof)
+
+
+def _make_room(workspace: Workspace, stream: str) -> None:
+    """Delete what is left of a restore that was cut. Raises WrongState if there is another stream of this name."""
+    if not _remove(workspace, stream) and find_stream(workspace.link, stream):
+        raise WrongState(f"Stream {stream} exists: a restore makes a new one", "Give another name, or delete it first")
+
+
+def _remove(workspace: Workspace, stream: str) -> bool:
+    """Delete the stream if it is marked as a restore that is not complete."""
+    state = find_stream(workspace.link, stream)
+    metadata: dict[str, str] = state.config.get("metadata") or {} if state else {}
+    if MARK not in metadata:
+        return False
+    log.warning("Stream %s is what a restore left that did not end: it is deleted", stream)
+    delete_stream(workspace.link, stream)
+    return True
+
+
+def _send(workspace: Workspace, planned: RestorePlan, on_progress: Callable[[int], object]) -> tuple[int, int]:
+    """Send all messages; their number, and the last sequence of the stream: others may publish into it from now on.
+    Raises OperatorError if there is none."""
+    batches = _batches(workspace, planned)
+    first = next(batches, None)
+    if first is None:
+        raise OperatorError("The selection has no message to restore", "Select others, or create the stream yourself")
+    state = _state(planned, first)
+    session = RestoreSession(workspace.link, _marked(planned), state)
+    session.send(compressed(head(state)))
+    sent = last = 0
+    for batch in _with(first, batches):
+        session.send(compressed(message_entries(batch)))
+        sent, last = sent + batch.num_rows, int(batch.column("seq")[-1].as_py())
+        on_progress(sent)
+        fault_point("restore.sending")
+    session.send(compressed(end()))
+    session.finish()
+    return sent, max(last, planned.last_seq or 0)
+
+
+def _batches(workspace: Workspace, planned: RestorePlan) -> Iterator[pa.RecordBatch]:
+    cursor = planned.cursor(workspace)
+    for batch in cursor.batches():
+        _check_life(cursor.incarnation, planned)
+        yield batch
+
+
+def _with(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from others
+
+
+def _check_life(incarnation: Incarnation, planned: RestorePlan) -> None:
+    """Raises WrongState for messages of a stream that was made again since the plan."""
+    if incarnation != planned.incarnation:
+        raise WrongState("The archived stream was made again since this was planned", "Plan again")
+
+
+def _marked(planned: RestorePlan) -> dict[str, Any]:
+    metadata: dict[str, str] = planned.config.get("metadata") or {}
+    return {**planned.config, "metadata": {**metadata, MARK: "true"}}
+
+
+def _state(planned: RestorePlan, first: pa.RecordBatch) -> dict[str, Any]:
+    """The state that the backup describes. A server begins the stream at the first sequence, fills it up to the last
+    one, and keeps room for the bytes. It refuses more messages than sequences; where the last one is not known, the
+    first one is both."""
+    seq = int(first.column("seq")[0].as_py())
+    last = planned.last_seq or seq
+    time = format_time(int(first.column("time_ns")[0].as_py()))
+    return {
+        "messages": min(planned.messages, last - seq + 1),
+        "bytes": planned.payload_bytes,
+        "first_seq": seq,
+        "first_ts": time,
+        "last_seq": last,
+        "last_ts": time,
+        "consumer_count": 0,
+    }

@@ -1,0 +1,99 @@
+"""`nats3 stream restore`: a stream made again from its archive."""
+
+from typing import Annotated, Any
+
+import typer
+
+from nats3_dagster.archive.restore.plan import RestoreSpec, plan
+from nats3_dagster.archive.restore.run import restore as restore_stream
+from nats3_dagster.cli.installation.stream_commands import Storage
+from nats3_dagster.cli.reads.selecting import (
+    FromTime,
+    OverGaps,
+    Sequences,
+    Subjects,
+    ToTime,
+    note_removed,
+    selection_of,
+)
+from nats3_dagster.cli.terminal.options import ArchiveName, Output
+from nats3_dagster.cli.terminal.output import Format, Size, show_one, when
+from nats3_dagster.cli.terminal.progress import bar, note
+from nats3_dagster.documents.restores import RestoredStream
+from nats3_dagster.settings import Settings
+from nats3_dagster.workspace import Workspace
+
+
+def restore(
+    archive: ArchiveName,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="STREAM", help="Name of the new stream. Default: that of the old one."),
+    ] = None,
+    from_time: FromTime = None,
+    to_time: ToTime = None,
+    sequences: Sequences = None,
+    subject: Subjects = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", metavar="COUNT", help="Number of replicas. Default: as it had.")
+    ] = None,
+    storage: Annotated[
+        Storage | None, typer.Option("--storage", help="Storage of the messages. Default: as it had.")
+    ] = None,
+    limits: Annotated[
+        bool,
+        typer.Option("--limits", help="Give it the limits that the old one had, though they may remove messages."),
+    ] = False,
+    over_gaps: OverGaps = False,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Compare every message with the archive afterwards.")
+    ] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be restored, and make nothing.")] = False,
+    output: Output = Format.table,
+) -> None:
+    """Make a stream again from its archive, with the sequences, times, subjects and headers that it had.
+
+    It is a new stream: one of its name may not exist. Deleted messages stay holes, and the next message gets the next
+    sequence of the old stream. Limits are lifted, because messages of long ago would go at once; mirrors and sources
+    are left out, because they would bring their messages twice. The server must be 2.15 or later. What was interrupted
+    leaves no stream."""
+    spec = RestoreSpec(
+        archive,
+        name,
+        selection_of(None, from_time, to_time, sequences, subject),
+        replicas=replicas,
+        storage=storage.value if storage else None,
+        limits=limits,
+        over_gaps=over_gaps,
+    )
+    with Workspace(Settings.load()) as workspace:
+        planned, done = plan(workspace, spec), None
+        if not dry_run:
+            with bar(f"restore {planned.stream}") as on_count:
+                done = restore_stream(
+                    workspace, planned, verify=verify, on_progress=lambda sent: on_count(sent, planned.messages)
+                )
+    document = RestoredStream.of(planned, done)
+    show_one(output, document.plain(), _lines(document))
+    if dry_run:
+        note("A dry run: no stream was made")
+    elif document.proven is not None:
+        note(f"Each message of stream {document.stream} is as archive {archive} has it")
+    if document.left_out:
+        note(f"Not as in the archived stream: {', '.join(document.left_out)}")
+    note_removed(planned.removed)
+
+
+def _lines(document: RestoredStream) -> dict[str, Any]:
+    return {
+        "stream": document.stream,
+        "archive": document.archive,
+        "of the stream of": when(document.of_life),
+        "messages": document.messages,
+        "size": Size(document.payload_bytes),
+        "sequences": f"{document.first_seq}-{document.last_seq}" if document.last_seq else None,
+        "first": when(document.first_time),
+        "last": when(document.last_time),
+        "compared": document.proven,
+        "ended": document.ended or None,
+    }
