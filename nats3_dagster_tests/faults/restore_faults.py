@@ -86,6 +86,25 @@ def server_killed(trial: Trial) -> None:
     with trial.held("restore.sending", restore_stream, ARCHIVE) as job:
         trial.servers.nats.kill()
         trial.servers.nats.start()
-    trial.end(job, "restore")
-    trial.finish(restore_stream, ARCHIVE)
+    if not trial.end(job, "restore").ok:
+        trial.finish(restore_stream, ARCHIVE)
+    judge(trial, before)
+
+
+@fault(
+    "cluster: restore a stream",
+    "a server is killed while a stream of three replicas is restored",
+    cluster=True,
+    since=(2, 15),
+)
+def in_a_cluster(trial: Trial) -> None:
+    """Whichever of the three servers it is, the stream is whole after the next restore, on every replica."""
+    before = lost_stream(trial)
+    with trial.held("restore.sending", restore_stream, ARCHIVE) as job:
+        if trial.random.random() < 0.7:
+            server = trial.random.choice(trial.cluster)
+            server.kill()
+            server.start()
+    if not trial.end(job, "restore").ok:
+        trial.finish(restore_stream, ARCHIVE)
     judge(trial, before)

@@ -14,6 +14,7 @@ from nats3_dagster.archive.restore.run import Restored, restore
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, WrongState
 from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.replays import archived
 from nats3_dagster_tests.support.wire import Wire
 
@@ -188,7 +189,7 @@ def test_an_interrupted_one_leaves_nothing(
         assert wire.api("STREAM.NAMES")["streams"] is None
     # One that was killed leaves a marked stream, which the next one deletes.
     monkeypatch.setattr(run_module, "fault_point", partial(broken, "restore.sent"))
-    monkeypatch.setattr(run_module, "_remove", lambda *_: False)
+    monkeypatch.setattr(run_module, "_remove", lambda *_: None)
     with pytest.raises(KeyboardInterrupt):
         restore(workspace, planned)
     monkeypatch.undo()
@@ -204,6 +205,7 @@ def test_what_cannot_be(workspace: Workspace, wire: Wire, bucket: str) -> None:
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.a", b"", b"x")])
     archived(workspace, wire, "EV", bucket)
+    wire.api("STREAM.DELETE.EV")
     for spec, says in (
         ({"name": "a.b"}, "not a stream name"),
         ({"replicas": 6}, "replicas is 6"),
@@ -213,3 +215,27 @@ def test_what_cannot_be(workspace: Workspace, wire: Wire, bucket: str) -> None:
     ):
         with pytest.raises(Nats3Error, match=says):
             restored(workspace, **spec)
+
+
+def test_the_command(workspace: Workspace, wire: Wire, bucket: str, nats3: Command) -> None:
+    """It says what it would make, makes it, compares it, and names what is not as it was."""
+    wire.create_stream("EV", "ev.>", max_age=3600 * 10**9)
+    wire.publish([("ev.a", b"", b"x")] * 3)
+    archived(workspace, wire, "EV", bucket)
+    for more in ((), ("--dry-run",)):
+        assert nats3.refused("stream", "restore", "a", *more) == (
+            "2 Error: Stream EV exists: a restore makes a new one. Give another name, or delete it first"
+        )
+    wire.api("STREAM.DELETE.EV")
+    planned = nats3.ok("stream", "restore", "a", "--dry-run", "-o", "json")
+    assert (planned.json["messages"], planned.json["proven"], planned.json["left_out"]) == (3, None, ["max_age"])
+    assert "A dry run: no stream was made" in planned.err
+    assert wire.api("STREAM.NAMES")["streams"] is None
+    done = nats3.ok("stream", "restore", "a", "-o", "json")
+    assert [done.json[key] for key in ("stream", "messages", "proven", "first_seq", "last_seq")] == ["EV", 3, 3, 1, 3]
+    assert "Not as in the archived stream: max_age" in done.err
+    # The archive goes on with it: nothing is captured twice, and nothing is missing.
+    wire.publish([("ev.a", b"", b"new")])
+    archived(workspace, wire, "EV", bucket)
+    (coverage,) = workspace.catalog.coverage.all(workspace.catalog.archives.get("a"))
+    assert coverage.last == 4

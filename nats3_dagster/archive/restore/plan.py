@@ -5,13 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nats3_dagster.archive.read.cursor import Cursor
-from nats3_dagster.archive.restore.configuration import restored_configuration
+from nats3_dagster.archive.restore.configuration import MARK, restored_configuration
 from nats3_dagster.archive.selected.chosen import choose
 from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.errors import OperatorError, WrongState
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.restore.session import RESTORE_SINCE
 from nats3_dagster.jetstream.server import server_info
-from nats3_dagster.model import Archive, Incarnation, Selection
+from nats3_dagster.jetstream.streams import find_stream
+from nats3_dagster.model import Archive, Incarnation, Selection, StreamState
 from nats3_dagster.model.stream import STREAM_NAME
 from nats3_dagster.workspace import Workspace
 
@@ -73,6 +75,16 @@ class RestorePlan:
         return cursor
 
 
+def check_name(link: Link, stream: str) -> StreamState | None:
+    """The stream of this name that a restore left when it was cut; None where there is none. Raises WrongState if there
+    is another one."""
+    state = find_stream(link, stream)
+    metadata: dict[str, str] = state.config.get("metadata") or {} if state else {}
+    if state and MARK not in metadata:
+        raise WrongState(f"Stream {stream} exists: a restore makes a new one", "Give another name, or delete it first")
+    return state
+
+
 def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     """Everything that can be known before the server is asked for a stream. Raises OperatorError."""
     archive = workspace.catalog.archives.get(spec.archive)
@@ -83,6 +95,7 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
             f"{'.'.join(map(str, RESTORE_SINCE))} can",
             "Replay them instead: their times and sequences are then headers",
         )
+    check_name(workspace.link, spec.name or archive.spec.stream)
     chosen = choose(workspace, archive, spec.selection, over_gaps=spec.over_gaps)
     assert chosen.newest is not None
     observed = workspace.catalog.coverage.last_state(chosen.newest)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from nats3_dagster.archive.restore.configuration import MARK
-from nats3_dagster.archive.restore.plan import RestorePlan
+from nats3_dagster.archive.restore.plan import RestorePlan, check_name
 from nats3_dagster.archive.restore.proof import Proof, compare
 from nats3_dagster.errors import Nats3Error, OperatorError, WrongState
 from nats3_dagster.fault_points import fault_point
@@ -21,7 +21,7 @@ from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.read.reader import ReadSpec
 from nats3_dagster.jetstream.restore.entries import compressed, end, head, message_entries
 from nats3_dagster.jetstream.restore.session import RestoreSession
-from nats3_dagster.jetstream.streams import delete_stream, find_stream, stream_state, update_stream
+from nats3_dagster.jetstream.streams import delete_stream, stream_state, update_stream
 from nats3_dagster.model import Incarnation, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
 
@@ -50,7 +50,7 @@ def restore(
     Raises WrongState if there is a stream of this name, SourceError when the server does not take or keep what is
     sent; LostMessages and StoreError of the archive. After an error there is no stream."""
     with workspace.catalog.locks.restoring(planned.stream, _TURN_S):
-        _make_room(workspace, planned.stream)
+        _remove(workspace, planned.stream)
         try:
             messages, last_seq = _send(workspace, planned, on_progress)
             fault_point("restore.sent")
@@ -66,21 +66,11 @@ def restore(
         return Restored(stream_state(workspace.link, planned.stream), messages, proof)
 
 
-def _make_room(workspace: Workspace, stream: str) -> None:
-    """Delete what is left of a restore that was cut. Raises WrongState if there is another stream of this name."""
-    if not _remove(workspace, stream) and find_stream(workspace.link, stream):
-        raise WrongState(f"Stream {stream} exists: a restore makes a new one", "Give another name, or delete it first")
-
-
-def _remove(workspace: Workspace, stream: str) -> bool:
-    """Delete the stream if it is marked as a restore that is not complete."""
-    state = find_stream(workspace.link, stream)
-    metadata: dict[str, str] = state.config.get("metadata") or {} if state else {}
-    if MARK not in metadata:
-        return False
-    log.warning("Stream %s is what a restore left that did not end: it is deleted", stream)
-    delete_stream(workspace.link, stream)
-    return True
+def _remove(workspace: Workspace, stream: str) -> None:
+    """Delete what a restore that was cut has left under this name. Raises WrongState if another stream has it."""
+    if check_name(workspace.link, stream):
+        log.warning("Stream %s is what a restore left that did not end: it is deleted", stream)
+        delete_stream(workspace.link, stream)
 
 
 def _send(workspace: Workspace, planned: RestorePlan, on_progress: Callable[[int], object]) -> tuple[int, int]:
