@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.restore.configuration import MARK, restored_configuration
+from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.chosen import choose
 from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.errors import OperatorError, WrongState
@@ -96,7 +97,8 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
             "Replay them instead: their times and sequences are then headers",
         )
     check_name(workspace.link, spec.name or archive.spec.stream)
-    chosen = choose(workspace, archive, spec.selection, over_gaps=spec.over_gaps)
+    selected = ArchiveSelection(workspace, archive, spec.selection)
+    chosen = choose(selected, over_gaps=spec.over_gaps)
     assert chosen.newest is not None
     observed = workspace.catalog.coverage.last_state(chosen.newest)
     source = observed.config if observed else {"name": archive.spec.stream, "subjects": [">"]}
