@@ -65,7 +65,7 @@ class _Judge:
         self._items = {item.nodeid: item for item in session.items}
         # It starts what belongs to the session: servers, or the settings that all tests have.
         first = next((item for item in session.items if item.path.name == "servers.py"), session.items[0])
-        session.config.hook.pytest_runtest_protocol(item=first, nextitem=session.items[-1])
+        _run_alone(first)
         self._answer({"ready": True, "failure": self._failure})
         for line in self._orders:
             order = json.loads(line)
@@ -181,11 +181,16 @@ class _Judge:
 
     def _run(self, item: pytest.Item, limit: float) -> None:
         item.add_marker(pytest.mark.timeout(limit, method="signal"), append=False)
-        other = next((one for one in self._items.values() if one.path != item.path), item)
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=other)
+        _run_alone(item)
 
     def _clean(self, _: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Takes out what a killed child left in NATS; its database and folders are its own."""
         if url := self._config.stash.get(NATS_URL, ""):
             asyncio.run(_delete_streams(url))
         yield {"end": "cleaned"}
+
+
+def _run_alone(item: pytest.Item) -> None:
+    """Runs a test and takes down all that it set up, but for what belongs to the session. Were another test of its
+    file the next one, pytest would leave some of it, and a test that is none of the next ones would fail by that."""
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=item.session)

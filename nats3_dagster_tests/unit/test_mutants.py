@@ -8,6 +8,7 @@ import pytest
 
 from nats3_dagster_tests.mutants import python_changes, report, sql_changes
 from nats3_dagster_tests.mutants.change import ROOT, Mutant
+from nats3_dagster_tests.mutants.crew import Crew
 from nats3_dagster_tests.mutants.table import modules, nearest
 
 PYTHON = '''
@@ -100,3 +101,17 @@ def test_each_survivor_is_a_mutant_and_has_a_reason() -> None:
     }
     assert [place for place in known if place not in found] == []
     assert all(known.values())
+
+
+def test_tests_of_one_file_judge_one_after_the_other(tmp_path: Path) -> None:
+    """A child runs several tests of a file, in any order, and what one sets up for itself is not there in the next."""
+    file = tmp_path / "test_three.py"
+    file.write_text("".join(f"def test_{name}(tmp_path): assert tmp_path\n" for name in "abc"))
+    with Crew(1, [str(file)], with_servers=False) as crew:
+        order = {"do": "reach", "file": file.name, "files": {}, "limit": 100, "test_limit": 100}
+        found = crew.tell(order)["lines"]
+    assert [(one["test"].split("::")[-1], one["passed"]) for one in found] == [
+        ("test_a", True),
+        ("test_b", True),
+        ("test_c", True),
+    ]
