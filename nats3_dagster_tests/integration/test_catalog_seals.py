@@ -141,6 +141,23 @@ def test_a_loss_beside_a_sealed_hour_changes_it(catalog: Catalog, logs: Archive)
     assert row.losses == 2
 
 
+def test_an_hour_that_is_again_as_it_was_sealed_is_sealed_once_more(catalog: Catalog) -> None:
+    """A loss that may be of an hour without messages changes it, and the message that is found takes the loss back. The
+    hour is not known as sealed then, so it is offered: else no export and no compaction would ever see it."""
+    logs = catalog.archives.create(spec(), replace(state(), last_ns=hour_start(H8)))
+    catalog.chunks.commit(logs, [of(H7, 1, 10)])
+    seal(catalog, logs, H8)
+    catalog.chunks.commit(logs, [], [gap((11, 12))])
+    assert unsealed(catalog, logs) == ["06", "07", "08", "09", "10"]
+    catalog.chunks.commit(logs, [of(H7, 11, 12)])
+    assert [(one.hour, one.valid) for one in catalog.seals.select(logs)] == [(H8, True)]
+    assert catalog.seals.hours(logs) == {}
+    assert unsealed(catalog, logs) == ["06", "07", "08", "09", "10"]
+    assert seal(catalog, logs, H8).number == 2
+    assert [*catalog.seals.hours(logs)] == [H8]
+    assert unsealed(catalog, logs) == ["06", "07", "09", "10"]
+
+
 @pytest.mark.parametrize("field", ["revision", "chunks", "losses"])
 def test_a_seal_of_an_hour_that_changed_meanwhile_is_refused(catalog: Catalog, logs: Archive, field: str) -> None:
     catalog.chunks.commit(logs, [of(H7, 1, 10)])

@@ -144,9 +144,11 @@ def seal_asked(workspace: Workspace, name: str, hours: Sequence[str]) -> Iterato
     bound = _last_sequence(workspace, archive, state, closed)
     seals = workspace.catalog.seals
     complete = seals.unsealed(archive, hours[0], min(hours[-1], closed), bound=bound, limit=len(hours))
-    before = {seal.hour: seal for seal in seals.select(archive, hours=hours) if seal.valid}
+    # An hour that changed and is again as it was sealed is due like any other: nothing else knows it as sealed.
+    found = [seal for seal in seals.select(archive, hours=hours) if seal.valid]
+    before = {seal.hour: seal for seal in found if seal.hour not in complete}
     yield from before.values()
-    yield from seal_hours(workspace, archive, [hour for hour in complete if hour not in before])
+    yield from seal_hours(workspace, archive, complete)
     check_sealed(hours, {*complete, *before}, name, closed, clocks.difference)
 
 

@@ -35,32 +35,14 @@ blocked as (
         case when later is not null then nats3.hour_start(greatest(earlier, later, last)) end, '[]')), '{}') as hours
     from touched
 ),
--- The hours that are not known to be as they were sealed.
+-- The hours that are not known to be as they were sealed. One that changed and is again as it was is among them.
 wanted as (
     select to_timestamp(n * 3600::bigint) as begins, nats3.hour_at(n) as hour
     from unnest(int4multirange(nats3.hour_range(:first_hour, :last_hour))
                 - coalesce((select sealed from nats3.archive_hours where archive_id = :archive), '{}')) r
     cross join generate_series(lower(r), upper(r) - 1) n
-),
-lost as (
-    select hour, sequences from nats3.losses(:archive, (select min(hour) from wanted), (select max(hour) from wanted))
 )
-select wanted.hour
-from wanted
-left join lateral (
-    select max(h.revision) as revision, sum(h.chunks) as chunks from nats3.hour h
-    where h.archive_id = :archive and h.hour = wanted.hour
-) has on true
-left join lateral (
-    select s.revision, s.chunks, s.losses from nats3.seal s where s.archive_id = :archive and s.hour = wanted.hour
-    order by s.number desc limit 1
-) sealed on true
-left join lost using (hour)
-where not wanted.begins <@ (select hours from blocked)
-  and (coalesce(has.revision, 0), coalesce(has.chunks, 0), coalesce(lost.sequences, 0))
-      is distinct from (sealed.revision, sealed.chunks, sealed.losses)
-order by wanted.hour
-limit :limit_to;
+select hour from wanted where not begins <@ (select hours from blocked) order by hour limit :limit_to;
 
 -- name: hour_to_seal(archive, hour)
 -- The hour's revision, its number of chunks, both 0 without messages, its losses, and the number of its next seal.
