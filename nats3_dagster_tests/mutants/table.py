@@ -12,7 +12,8 @@ _PACKAGE, _TESTS = "nats3_dagster", "nats3_dagster_tests"
 
 _SELECTED = "unit/test_selected unit/test_extent unit/test_selection chosen replay_selection selection_edges frames"
 _ERASED = "unit/test_cut unit/test_erasure_records erasure erasure_final"
-_PUBLISHER = "unit/test_publisher_state unit/test_window unit/test_frames_out publisher republish published live_resume"
+_PUBLISHER = "unit/test_publisher_state unit/test_window unit/test_frames_out unit/test_outbox publisher republish"
+_PUBLISHER += " published live_resume"
 _CAPTURED = "unit/test_plan unit/test_absence capture_task capture_hours many_hours absences adoption"
 
 # What a promise rests on: module, and files of tests.

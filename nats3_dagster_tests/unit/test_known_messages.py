@@ -1,5 +1,8 @@
 """What counts as published, to the message: one less would be sent again, one more would be lost."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 from nats3_dagster.errors import TargetError
-from nats3_dagster.model import SeqRange
+from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
 from nats3_dagster.replay.job import DoneRange, ReplayJob
-from nats3_dagster.replay.messages.published import OrderKept, Published, _checked, order_kept
+from nats3_dagster.replay.messages import published as asking
+from nats3_dagster.replay.messages.published import OrderKept, Published, _checked, ask_targets, order_kept
+from nats3_dagster_tests.support.catalog import LOGS
 
 # Tokens are times: those of an incarnation, of the one before it, and of the one after it.
 BEFORE, NOW, AFTER = "20261121T070000000000000Z", "20261121T080000000000000Z", "20261121T090000000000000Z"
@@ -141,3 +146,172 @@ def is_kept(order: OrderKept, batches: list[list[tuple[str, bool]]]) -> bool:
 def test_the_error_names_the_message_that_came_too_early() -> None:
     with pytest.raises(TargetError, match="holds a message on b "):
         OrderKept(lambda subject: subject).check(*batch(A, LACKS_B, LACKS_A, B))
+
+
+# What is read of targets: the replay began at their sequence 5
+
+
+REPLAY = "0123456789abcdef"
+# What is left of it in the target: a message of the replay by its sequence, one that a schedule made of it, one of
+# another client, and none.
+OTHERS, GONE = "others", None
+Held = int | str | None
+
+
+def block(held: int | str) -> bytes:
+    """The header block of a message: `made 7` is what a schedule made of the replay's message 7."""
+    if held in {OTHERS, "first gone"}:
+        return b""
+    seq, made = (held, "") if isinstance(held, int) else (int(held.split()[1]), "Nats-Scheduler: s\r\n")
+    return (
+        f"NATS/1.0\r\nNats3-Replay: {REPLAY}\r\nNats3-Stream: LOGS\r\nNats3-Incarnation: {NOW}\r\n"
+        f"Nats3-Sequence: {seq}\r\nNats3-Time: 2026-11-21T08:00:00Z\r\n{made}\r\n"
+    ).encode()
+
+
+class Targets:
+    """Streams that answer what they hold from their sequence 5 on; each has other messages before it, but for those
+    that begin later."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *held: Sequence[Held], **config: Any) -> None:
+        self._held = {f"T{number}": one for number, one in enumerate(held)}
+        self._config = config
+        for name in ("target_state", "header_blocks", "read_batches", "await_stored"):
+            monkeypatch.setattr(asking, name, getattr(self, name))
+
+    def job(self, **fields: Any) -> ReplayJob:
+        spec = {"marks": True, "live": False, "order": "stream", **fields}
+        targets = [ReplayTarget(replace(LOGS, stream=name), 5) for name in self._held]
+        return cast("ReplayJob", SimpleNamespace(id=REPLAY, nats=None, targets=targets, spec=SimpleNamespace(**spec)))
+
+    def await_stored(self, *_: Any) -> None:
+        pass
+
+    def target_state(self, _: Any, target: ReplayTarget) -> StreamState:
+        held = self._held[target.incarnation.stream]
+        last = 4 + len(held)
+        return StreamState(
+            target.incarnation, 6 if held[:1] == ["first gone"] else 1, last, 0, 0, last, 0, self._config
+        )
+
+    def header_blocks(self, _: Any, name: str, seqs: range) -> list[bytes | None]:
+        assert min(seqs) >= 5
+        return [None if held is None else block(held) for held in (self._held[name][seq - 5] for seq in seqs)]
+
+    def read_batches(self, _: Any, spec: Any) -> Iterator[pa.RecordBatch]:
+        held, window = self._held[spec.incarnation.stream], spec.seqs
+        there = [one for one in held[window.first - 5 : window.last - 4] if one is not None]
+        for part in (there[:2], there[2:]):
+            yield pa.record_batch({"headers": pa.array([block(one) or None for one in part], pa.binary())})
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        # It has stored nothing since then.
+        ([[]], []),
+        ([[1]], [1]),
+        ([[OTHERS]], []),
+        ([[1, OTHERS, 2, 3, OTHERS]], [1, 2, 3]),
+        ([[1, 2], [], [3, OTHERS]], [1, 2, 3]),
+        ([[3, 1, 1]], [1, 3]),
+    ],
+)
+def test_targets_that_keep_everything_say_what_is_published(
+    held: list[list[Held]], expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = Targets(monkeypatch, *held)
+    for order in ("stream", "subject", "none"):
+        found = ask_targets(cast("Any", None), targets.job(order=order), ">")
+        assert found.newest is None
+        assert [seq for seqs in found.seqs.values() for seq in seqs.tolist()] == expected
+    with pytest.raises(TargetError, match="holds") if expected else nullcontext():
+        ask_targets(cast("Any", None), targets.job(), ">", done(len(expected) + 1, 1) if expected else ())
+
+
+@pytest.mark.parametrize(
+    ("held", "newest"),
+    [
+        ([GONE, 1], 1),
+        ([GONE, 7, OTHERS], 7),
+        # What a schedule made may be of an early message: it is looked on.
+        ([GONE, 8, "made 3"], 8),
+        ([GONE, 2, "made 3"], 3),
+        (["made 3", *[OTHERS] * 40], 3),
+        # More than one look.
+        ([GONE, 7, *[OTHERS] * 31], 7),
+        ([GONE, 7, *[OTHERS] * 32], 7),
+        ([GONE, 7, *[OTHERS] * 70], 7),
+        # Nothing of it, to the first one.
+        ([OTHERS] * 33, None),
+        ([7, *[OTHERS] * 32], 7),
+        ([GONE], "unknown"),
+        ([7, GONE], "unknown"),
+        ([7, OTHERS, GONE, OTHERS], "unknown"),
+        ([7, GONE, "made 3"], "unknown"),
+    ],
+)
+def test_a_target_that_removes_says_the_newest_that_is_published(
+    held: list[Held], newest: int | str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = Targets(monkeypatch, held, max_msgs_per_subject=1)
+    if newest == "unknown":
+        with pytest.raises(TargetError, match="T0 may have removed messages"):
+            ask_targets(cast("Any", None), targets.job(), ">")
+        return
+    found = ask_targets(cast("Any", None), targets.job(), ">")
+    assert found == Published({}, None if newest is None else (NOW, cast("int", newest)))
+
+
+@pytest.mark.parametrize("order", ["stream", "subject", "none"])
+@pytest.mark.parametrize("is_single", [True, False])
+@pytest.mark.parametrize(
+    ("held", "fields", "config"),
+    [
+        ([1, 2, GONE, 3], {}, {}),
+        (["first gone", 2, 3], {}, {}),
+        ([1, 2, 3], {"live": True}, {}),
+        ([1, 2, 3], {}, {"max_msgs_per_subject": 1}),
+        ([1, 2, 3], {}, {"retention": "workqueue"}),
+    ],
+)
+def test_what_may_have_been_removed_is_known_of_one_stream_in_order(
+    held: list[Held], fields: Any, config: Any, is_single: bool, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [] if is_single else [[OTHERS]]
+    targets = Targets(monkeypatch, held, *others, **config)
+    job = targets.job(order=order, **fields)
+    if is_single and order == "stream":
+        assert ask_targets(cast("Any", None), job, ">") == Published({}, (NOW, 3))
+        with pytest.raises(TargetError, match="it lost them"):
+            ask_targets(cast("Any", None), job, ">", done(1, 4))
+        return
+    with pytest.raises(TargetError, match="may have removed messages"):
+        ask_targets(cast("Any", None), job, ">")
+
+
+def test_without_marks_nothing_can_be_known_of_what_a_target_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ask_targets(cast("Any", None), Targets(monkeypatch, []).job(marks=False), ">") == Published({})
+    with pytest.raises(TargetError, match="which has no marks"):
+        ask_targets(cast("Any", None), Targets(monkeypatch, [], [OTHERS]).job(marks=False), ">")
+
+
+def test_the_order_of_each_of_several_targets_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subjects `a.*` go into one stream and `b` into the other: what one lacks says nothing of the other."""
+    targets = Targets(monkeypatch, [], [])
+    filters = {"T0": ("x", "a.*"), "T1": ("b",)}
+
+    def state_of(_: Any, target: ReplayTarget) -> StreamState:
+        name = target.incarnation.stream
+        return StreamState(target.incarnation, 1, 4, 0, 0, 4, 0, {"subjects": list(filters[name])})
+
+    monkeypatch.setattr(asking, "target_state", state_of)
+    for batches, ok in (
+        ([[("a.1", False), ("b", True), ("b", False)]], True),
+        ([[("a.1", False), ("a.2", True)]], False),
+        ([[("a.1", False)], [("x", True)]], False),
+        ([[("b", False)], [("a.1", True)], [("b", True)]], False),
+    ):
+        order = order_kept(cast("Any", None), targets.job())
+        assert order is not None
+        assert is_kept(order, batches) == ok, batches

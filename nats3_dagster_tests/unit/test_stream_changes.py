@@ -1,17 +1,24 @@
 """A stream that is no longer what an archive holds of it, to the sequence; and why a read breaks off for good."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from nats3_dagster.archive.source.restored import History
 from nats3_dagster.archive.source.stream_changes import (
     ends_before_error,
+    forgotten_error,
+    missing_error,
     recreated_error,
+    rewritten_error,
     truncated_error,
+    witness_at,
     witness_error,
 )
-from nats3_dagster.errors import SourceError
+from nats3_dagster.errors import SourceError, UnknownStream
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.breaks import BREAKS, Breaks, behind, left_out
 from nats3_dagster.jetstream.read.scan import FrameError
 from nats3_dagster.model import Coverage, Incarnation, Witness
@@ -64,6 +71,55 @@ def test_a_witness_that_is_another_message() -> None:
     error = witness_error(archive(), seen, Witness(5, 51))
     assert error
     assert "has a message of 1970-01-01T00:00:00.000000051Z at sequence 5" in error.what
+
+
+def link(*messages: tuple[int, int]) -> Link:
+    """A stream with messages of these sequences and times."""
+
+    def call(_: Any, stream: str, seq: int) -> tuple[int, int] | None:
+        assert stream == "LOGS"
+        return next((one for one in messages if one[0] >= seq), None)
+
+    return cast("Link", SimpleNamespace(call=call))
+
+
+def test_a_witness_is_the_message_at_its_sequence() -> None:
+    found = [witness_at(link((3, 30), (5, 50)), "LOGS", seq) for seq in (2, 3, 4, 5, 6)]
+    assert found == [None, Witness(3, 30), None, Witness(5, 50), None]
+
+
+@pytest.mark.parametrize(("seq", "is_asked"), [(9, False), (10, True), (11, True), (20, True), (21, False)])
+def test_a_witness_is_asked_for_where_the_stream_may_have_it(seq: int, is_asked: bool) -> None:
+    known = state(first=10, last=20)
+    assert rewritten_error(link((seq, 50)), archive(), known, Witness(seq, 50)) is None
+    error = rewritten_error(link((seq, 51)), archive(), known, Witness(seq, 50))
+    assert bool(error) == is_asked
+    # Where it has none, that says nothing.
+    assert rewritten_error(link((seq + 1, 51)), archive(), known, Witness(seq, 50)) is None
+
+
+@pytest.mark.parametrize(
+    ("archived", "witness", "says"),
+    [
+        (20, None, ""),
+        (21, None, "ends at sequence 20, and archive logs holds it up to 21"),
+        (20, Witness(20, 50), ""),
+        (20, Witness(20, 51), "at sequence 20"),
+        # That it ends too early is said first.
+        (21, Witness(20, 51), "ends at sequence 20"),
+    ],
+)
+def test_a_stream_that_forgot_what_is_archived(archived: int, witness: Witness | None, says: str) -> None:
+    known = SimpleNamespace(of=lambda *_: coverage(archived), witness=lambda *_: witness)
+    workspace: Any = SimpleNamespace(catalog=SimpleNamespace(coverage=known), link=link((20, 50)))
+    error = forgotten_error(workspace, archive(), state(first=10, last=20))
+    assert (says in error.what) if error else not says
+
+
+def test_a_stream_that_is_gone_names_the_archive() -> None:
+    error = missing_error(archive(), UnknownStream("There is no stream LOGS", "Look for it"))
+    assert error.what == "There is no stream LOGS. Look for it"
+    assert "logs" in str(error.hint)
 
 
 # Why a read breaks off

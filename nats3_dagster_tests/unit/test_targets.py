@@ -5,16 +5,18 @@ from typing import Any, cast
 
 import pytest
 
-from nats3_dagster.errors import TargetError
+from nats3_dagster.errors import StreamChanged, TargetError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.server import ServerInfo
-from nats3_dagster.model import ReplaySpec, StreamState
+from nats3_dagster.model import ReplaySpec, ReplayTarget, StreamState
+from nats3_dagster.replay import targets
 from nats3_dagster.replay.messages.headers import MAX_BLOCK
 from nats3_dagster.replay.planning import refusals
 from nats3_dagster.replay.planning.forgotten import SAMPLE
 from nats3_dagster.replay.planning.refusals import Load, notes
 from nats3_dagster.replay.targets import (
     blind_settings,
+    check_kept,
     goes_one_at_a_time,
     removes,
     stores_nothing,
@@ -22,6 +24,7 @@ from nats3_dagster.replay.targets import (
     supports_chain,
 )
 from nats3_dagster_tests.support.catalog import LOGS
+from nats3_dagster_tests.support.sealed import AGAIN
 
 MIB = 1 << 20
 LOAD = Load(10, True, 1000, True, {"a": 6, "b": 4}, 100, 200)
@@ -260,3 +263,66 @@ def test_a_chain_of_expected_ids_stops_replicas_of_newer_servers() -> None:
     assert not goes_one_at_a_time(spec, [*three, *three], new, batched=False)
     assert not goes_one_at_a_time(replace(spec, order="subject"), three, new, batched=False)
     assert not goes_one_at_a_time(replace(LIVE, marks=False), three, new, batched=False)
+
+
+# What a target has kept, of a replay that began at its sequence 5 and had its sequence 9 acknowledged
+
+
+def kept(
+    first: int = 1, last: int = 9, messages: int | None = None, *, consumers: int = 0, **config: Any
+) -> StreamState:
+    has = last - first + 1 if messages is None else messages
+    return replace(stream(has, consumers=consumers, **config), first_seq=first, last_seq=last)
+
+
+@pytest.mark.parametrize(
+    ("states", "live", "says"),
+    [
+        ([kept()], False, ""),
+        ([kept(last=10)], False, ""),
+        ([kept(last=8)], False, "acknowledged sequence 9 and ends at 8"),
+        # A new leader takes a while to have it.
+        ([kept(last=8), kept()], False, ""),
+        # It begins with the first of the replay at the latest.
+        ([kept(5)], False, ""),
+        ([kept(6)], False, "begins at sequence 6, and this replay began at 5: what it published was purged"),
+        ([kept(6)], True, ""),
+        ([kept(6, max_msgs_per_subject=1)], False, ""),
+        ([kept(6, max_age=9)], False, ""),
+        # Where max_msgs alone removes, it is full.
+        ([kept(6, messages=4, max_msgs=4)], False, ""),
+        ([kept(6, messages=5, max_msgs=4)], False, ""),
+        ([kept(6, messages=3, max_msgs=4)], False, "it has 3 messages of 4 .max_msgs., so it was purged"),
+        ([kept(10, messages=0, retention="workqueue")], False, ""),
+        ([kept(10, messages=0, retention="interest", consumers=1)], False, ""),
+        ([kept(10, messages=0, retention="interest")], False, "lost its last consumer"),
+        ([kept(10, messages=0, retention="interest")], True, "lost its last consumer"),
+        ([replace(kept(), incarnation=AGAIN)], False, "was deleted and made again"),
+    ],
+)
+def test_a_target_keeps_what_it_acknowledges(
+    states: list[StreamState], live: bool, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of two targets is looked at like the first."""
+    plain = replace(LOGS, stream="PLAIN")
+    answers = iter(states)
+
+    def state_of(_: Any, name: str) -> StreamState:
+        return (
+            replace(kept(6), incarnation=plain, config={"max_age": 1}) if name == "PLAIN" else next(answers, states[-1])
+        )
+
+    monkeypatch.setattr(targets, "stream_state", state_of)
+    monkeypatch.setattr(targets, "CATCH_UP_S", 0.15)
+    both = [ReplayTarget(plain, 5), ReplayTarget(LOGS, 5)]
+    if not says:
+        check_kept(cast("Any", None), both, {"LOGS": 9}, live=live)
+        return
+    with pytest.raises(StreamChanged if "again" in says else TargetError, match=says):
+        check_kept(cast("Any", None), both, {"LOGS": 9}, live=live)
+
+
+def test_a_target_that_acknowledged_nothing_need_not_have_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "stream_state", lambda *_: kept(1, 0))
+    monkeypatch.setattr(targets, "CATCH_UP_S", 0.0)
+    check_kept(cast("Any", None), [ReplayTarget(LOGS, 1)], {})
