@@ -28,7 +28,7 @@ _TABLE = {
     "archive/selected/uncovered.py": _SELECTED,
     "archive/selected/chosen.py": _SELECTED,
     "archive/selected/next_chunks.py": f"{_SELECTED} cursor follow",
-    "archive/selected/boundary_gaps.py": _SELECTED,
+    "archive/selected/boundary_gaps.py": f"unit/test_boundary_gaps {_SELECTED}",
     "archive/selected/held.py": _SELECTED,
     "archive/selected/removed.py": f"{_SELECTED} removed_messages",
     # A capture: windows, plan, read, absence, loss, agreement, commit.

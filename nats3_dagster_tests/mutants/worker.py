@@ -24,7 +24,7 @@ from nats3_dagster_tests.mutants import put_in
 from nats3_dagster_tests.mutants.reach import Reach
 
 # A child may need this much longer than its tests took without a mutant.
-_FACTOR, _MORE_S = 10, 15
+_FACTOR, _MORE_S, _LONGEST_S = 10, 15, 240
 _HOUR_S, _STEADY_S = 3600, 90
 # Where the session's NATS is, as servers.py says.
 NATS_URL = pytest.StashKey[str]()
@@ -77,8 +77,9 @@ class _Judge:
                 case "reach":
                     self._answer(self._in_child(order, self._reach, order["limit"]))
                 case _:
-                    limit = _MORE_S + _FACTOR * sum(order["tests"].values())
-                    self._answer(self._in_child(order, self._judge, min(limit, 240)))
+                    seconds = sum(order["tests"].values())
+                    limit = min(_MORE_S + _FACTOR * seconds, _LONGEST_S + 2 * seconds)
+                    self._answer(self._in_child(order, self._judge, limit))
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

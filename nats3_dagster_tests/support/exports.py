@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -89,10 +90,10 @@ class Case:
         groups = groups_of(self.chunks)
         return ExportPlan(job, groups, sum(c.meta.messages for c in self.chunks))
 
-    def run(self, **fields: Any) -> ExportResult:
+    def run(self, check_alone: Callable[[], None] = lambda: None, **fields: Any) -> ExportResult:
         plan = self.plan(**fields)
         clear_staging(plan)
-        return replace(plan, [GroupExport(plan.job, group).run() for group in plan.groups], claim(plan), lambda: None)
+        return replace(plan, [GroupExport(plan.job, group).run() for group in plan.groups], claim(plan), check_alone)
 
     def files(self) -> dict[str, bytes]:
         """The files at the destination but the export's own, decompressed where gzip did it."""

@@ -1,6 +1,7 @@
 """Replacing an hour's files: the same again changes nothing, and a run killed anywhere is made up by the next."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -141,6 +142,30 @@ def test_a_run_killed_at_any_step_is_made_up_by_the_next(case, step, tmp_path):
     fault_points.arm("")
     assert run(case, key=None).files == 1
     assert len(case.files()) == 1
+
+
+@pytest.mark.parametrize("checks", range(8))
+def test_a_run_that_is_not_alone_any_more_changes_nothing_from_then_on(case, checks):
+    """It looks before the manifest, before each of three files that come and two that go, and before the manifest that
+    says that it is done. Until that one, the manifest names all that may be there."""
+    run(case)
+    before, left = case.everything(), checks
+
+    def check_alone():
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Conflict("Another process exports the hour", "")
+
+    with pytest.raises(Conflict) if checks < 7 else nullcontext():
+        run(case, check_alone=check_alone, key="field:n")
+    names, manifest = set(case.files()), read_manifest(Outlet(case.plan().job.outlet), "logs", "files", HOUR)
+    old = set(before) & names
+    came, went = min(max(checks - 1, 0), 3), min(max(checks - 4, 0), 2)
+    assert (len(names - old), len(old), manifest.is_done) == (came, 2 - went, checks in {0, 7})
+    assert names <= {file.path for file in manifest.files}
+    assert len(manifest.files) == {0: 2, 7: 3}.get(checks, 5)
+    assert checks or {p: d for p, d in case.everything().items() if "/staging/" not in p} == before
 
 
 def test_what_a_killed_run_staged_is_removed(case):

@@ -160,7 +160,7 @@ Held = int | str | None
 
 def block(held: int | str) -> bytes:
     """The header block of a message: `made 7` is what a schedule made of the replay's message 7."""
-    if held in {OTHERS, "first gone"}:
+    if held == OTHERS:
         return b""
     seq, made = (held, "") if isinstance(held, int) else (int(held.split()[1]), "Nats-Scheduler: s\r\n")
     return (
@@ -170,12 +170,12 @@ def block(held: int | str) -> bytes:
 
 
 class Targets:
-    """Streams that answer what they hold from their sequence 5 on; each has other messages before it, but for those
-    that begin later."""
+    """Streams that answer what they hold from their sequence 5 on; each has its messages from `first` on."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *held: Sequence[Held], **config: Any) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *held: Sequence[Held], first: int = 1, **config: Any) -> None:
         self._held = {f"T{number}": one for number, one in enumerate(held)}
-        self._config = config
+        self._config, self._first = config, first
+        self.awaited: list[str] = []
         for name in ("target_state", "header_blocks", "read_batches", "await_stored"):
             monkeypatch.setattr(asking, name, getattr(self, name))
 
@@ -184,15 +184,14 @@ class Targets:
         targets = [ReplayTarget(replace(LOGS, stream=name), 5) for name in self._held]
         return cast("ReplayJob", SimpleNamespace(id=REPLAY, nats=None, targets=targets, spec=SimpleNamespace(**spec)))
 
-    def await_stored(self, *_: Any) -> None:
-        pass
+    def await_stored(self, _: Any, name: str, pattern: str) -> None:
+        self.awaited.append(name + pattern)
 
     def target_state(self, _: Any, target: ReplayTarget) -> StreamState:
         held = self._held[target.incarnation.stream]
         last = 4 + len(held)
-        return StreamState(
-            target.incarnation, 6 if held[:1] == ["first gone"] else 1, last, 0, 0, last, 0, self._config
-        )
+        assert f"{target.incarnation.stream}>" in self.awaited
+        return StreamState(target.incarnation, self._first, last, 0, 0, last, 0, self._config)
 
     def header_blocks(self, _: Any, name: str, seqs: range) -> list[bytes | None]:
         assert min(seqs) >= 5
@@ -220,7 +219,7 @@ class Targets:
 def test_targets_that_keep_everything_say_what_is_published(
     held: list[list[Held]], expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    targets = Targets(monkeypatch, *held)
+    targets = Targets(monkeypatch, *held, first=5)
     for order in ("stream", "subject", "none"):
         found = ask_targets(cast("Any", None), targets.job(order=order), ">")
         assert found.newest is None
@@ -269,7 +268,8 @@ def test_a_target_that_removes_says_the_newest_that_is_published(
     ("held", "fields", "config"),
     [
         ([1, 2, GONE, 3], {}, {}),
-        (["first gone", 2, 3], {}, {}),
+        ([GONE, 2, 3], {}, {"first": 6}),
+        ([OTHERS, 2, 3], {}, {"first": 6}),
         ([1, 2, 3], {"live": True}, {}),
         ([1, 2, 3], {}, {"max_msgs_per_subject": 1}),
         ([1, 2, 3], {}, {"retention": "workqueue"}),
@@ -296,22 +296,33 @@ def test_without_marks_nothing_can_be_known_of_what_a_target_took(monkeypatch: p
         ask_targets(cast("Any", None), Targets(monkeypatch, [], [OTHERS]).job(marks=False), ">")
 
 
-def test_the_order_of_each_of_several_targets_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Subjects `a.*` go into one stream and `b` into the other: what one lacks says nothing of the other."""
-    targets = Targets(monkeypatch, [], [])
-    filters = {"T0": ("x", "a.*"), "T1": ("b",)}
+@pytest.mark.parametrize(
+    ("batches", "ok"),
+    [
+        ([[("a.1", False), ("b", True), ("b", False)]], True),
+        ([[("a.1", False), ("a.2", True)]], False),
+        ([[("a.1", False)], [("x", True)]], False),
+        ([[("b", False)], [("a.1", True)], [("b", True)]], False),
+        ([[("c", False)], [("b", True), ("a.1", True)]], True),
+        ([[("a.1", False)], [("c", True)]], True),
+        ([[("b", False)], [("c", True)]], True),
+        # No target takes it any more.
+        ([[("other", False)], [("a.1", True), ("b", True), ("c", True)]], True),
+        ([[("other", False)], [("else", True)]], False),
+    ],
+)
+def test_the_order_of_each_of_several_targets_is_kept(
+    batches: list[list[tuple[str, bool]]], ok: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one stream lacks says nothing of the others."""
+    targets = Targets(monkeypatch, [], [], [])
+    filters = {"T0": ("x", "a.*"), "T1": ("b",), "T2": ("c", "d")}
 
     def state_of(_: Any, target: ReplayTarget) -> StreamState:
         name = target.incarnation.stream
         return StreamState(target.incarnation, 1, 4, 0, 0, 4, 0, {"subjects": list(filters[name])})
 
     monkeypatch.setattr(asking, "target_state", state_of)
-    for batches, ok in (
-        ([[("a.1", False), ("b", True), ("b", False)]], True),
-        ([[("a.1", False), ("a.2", True)]], False),
-        ([[("a.1", False)], [("x", True)]], False),
-        ([[("b", False)], [("a.1", True)], [("b", True)]], False),
-    ):
-        order = order_kept(cast("Any", None), targets.job())
-        assert order is not None
-        assert is_kept(order, batches) == ok, batches
+    order = order_kept(cast("Any", None), targets.job())
+    assert order is not None
+    assert is_kept(order, batches) == ok

@@ -176,7 +176,10 @@ def too_full(target: StreamState, load: Load = LOAD) -> list[str]:
         # Of an empty stream no subject is asked for: six messages of `a` come.
         (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": 6}, False),
         (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": 5}, True),
+        (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": 1}, True),
+        (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": 0}, False),
         (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": -1}, False),
+        (0, 0, {"max_msgs": 1}, True),
         (0, 0, {"discard_new_per_subject": True, "max_msgs_per_subject": 6, "max_msgs": 9}, True),
     ],
 )
@@ -184,6 +187,30 @@ def test_a_target_that_refuses_new_messages(has: int, size: int, config: dict[st
     assert bool(too_full(stream(has, size=size, discard="new", **config))) == is_refused
     assert too_full(stream(has, size=size, **config)) == []
     assert too_full(stream(has, size=size, discard="old", **config)) == []
+
+
+@pytest.mark.parametrize(
+    ("per", "held", "come", "is_refused"), [(6, 0, 6, False), (6, 1, 6, True), (1, 1, 1, True), (0, 9, 9, False)]
+)
+def test_a_target_that_refuses_new_messages_of_a_subject(
+    per: int, held: int, come: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals, "subject_counts", lambda *_: {"a": held, "b": 0})
+    target = stream(9, discard="new", discard_new_per_subject=True, max_msgs_per_subject=per)
+    found = too_full(target, replace(LOAD, subjects={"a": come}))
+    assert bool(found) == is_refused
+    assert all(f"it has {held}, and {come} come" in text for text in found)
+    assert too_full(target, replace(LOAD, subjects={})) == []
+
+
+def test_the_least_that_a_limit_must_be_is_named() -> None:
+    """Of bytes it is not known to the byte what a stream needs."""
+    full = stream(5, size=500, discard="new", max_msgs=14, max_bytes=1499)
+    hints = [str(hint) for _, hint in refusals._too_full(cast("Any", None), full, LOAD)]
+    assert hints == [
+        "Set max_msgs of stream LOGS to at least 15",
+        "Set max_bytes of stream LOGS to at least more than 1500",
+    ]
 
 
 def test_what_may_be_less_may_fit() -> None:
@@ -204,12 +231,17 @@ def noted(target: StreamState, load: Load = LOAD, *, marks: bool = True, alone: 
     ("config", "says"),
     [
         ({"max_age": 90 * SECOND_NS}, ["removes messages 90 s after", "A purge"]),
+        ({"max_age": 1}, ["removes messages 1e-09 s after", "A purge"]),
         ({"max_age": 0}, []),
         ({"max_msgs_per_subject": 1}, ["keeps the newest 1 of each subject", "A purge"]),
         ({"max_msgs_per_subject": 0}, []),
         ({"max_msgs_per_subject": 1, "discard": "new", "discard_new_per_subject": True}, []),
         ({"max_msgs": 9}, ["keeps the newest 9 messages (max_msgs)"]),
         ({"max_msgs": 10}, []),
+        ({"max_msgs": 1}, ["keeps the newest 1 messages (max_msgs)"]),
+        ({"max_msgs": 0}, []),
+        ({"max_bytes": 1}, ["keeps the newest 1 bytes", "A purge"]),
+        ({"max_bytes": 0}, []),
         ({"max_msgs": 9, "discard": "new"}, ["takes up to 9 messages (max_msgs, discard new)"]),
         ({"max_bytes": 999}, ["keeps the newest 999 bytes", "A purge"]),
         ({"max_bytes": 1000}, ["A purge"]),
