@@ -113,6 +113,24 @@ def test_times_and_hours_are_read(workspace: Workspace, wire: Wire, archive: Arc
     assert seqs(Cursor.begin(workspace, archive, Selection(to_ns=chunk.first_ns)).batches()) == []
     with pytest.raises(OperatorError, match="A selection by hours has an end"):
         next(Cursor.begin(workspace, archive, Selection(hours=(rows[0].hour,))).batches(follow=True))
+    cursor = Cursor.begin(workspace, archive, Selection(sequences=SeqRange(3, 20)))
+    assert cursor.hour == ""
+    # Who follows has come to the end of the selection too.
+    assert seqs(cursor.batches(follow=True)) == list(range(3, 21))
+    assert cursor.hour == rows[0].hour
+    send(wire, 21, 25)
+    # Of a selection whose end has come, what waits for a capture is missing; one without an end ends with the archive.
+    until_now = Selection(to_ns=time.time_ns() + 1)
+    for selection, lost in ((Selection(sequences=SeqRange(1, 23)), (21, 23)), (until_now, (21, 25))):
+        found: list[int] = []
+        with pytest.raises(LostMessages) as missing:
+            for batch in Cursor.begin(workspace, archive, selection).batches():
+                found += batch.column("seq").to_pylist()
+        assert (found, missing.value.ranges) == (list(range(1, 21)), (lost,))
+        over = Cursor.begin(workspace, archive, selection, over_gaps=True)
+        assert seqs(over.batches()) == list(range(1, 21))
+    for selection in (Selection(), Selection(to_ns=time.time_ns() + 3600 * 10**9)):
+        assert seqs(Cursor.begin(workspace, archive, selection).batches()) == list(range(1, 21))
 
 
 def test_it_goes_on_from_the_archive_into_the_stream(
@@ -200,6 +218,11 @@ def test_a_hole_is_not_passed(workspace: Workspace, bucket: str) -> None:
     found: list[int] = []
     with pytest.raises(SourceError, match="No capture has taken the sequences 6-8 of archive logs yet"):
         found += [seq for batch in cursor.batches() for seq in batch.column("seq").to_pylist()]
+    # What was read from the stream before a capture had it is behind the cursor.
+    further = Cursor.resume(workspace, cursor.token())
+    further._progress.move(further.incarnation, 6)
+    with pytest.raises(SourceError, match="No capture has taken the sequences 7-8 of archive logs yet"):
+        next(further.batches())
     add_chunk(workspace, archive, [message(seq) for seq in range(6, 9)])
     assert seqs(Cursor.resume(workspace, cursor.token()).batches()) == list(range(6, 12))
 

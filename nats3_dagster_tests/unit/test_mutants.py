@@ -88,6 +88,7 @@ def test_each_mutant_has_a_key_of_its_own() -> None:
 
 def test_each_module_has_tests() -> None:
     assert [module for module in modules() if not (ROOT / module).exists() or not nearest(module)] == []
+    assert [file for module in modules() for file in nearest(module) if not (ROOT / file).exists()] == []
 
 
 def test_each_survivor_is_a_mutant_and_has_a_reason() -> None:
