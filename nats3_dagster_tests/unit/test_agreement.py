@@ -122,7 +122,7 @@ def differs(monkeypatch: pytest.MonkeyPatch, one: ChunkReader, stream: Stream, i
 FILTERED = object_of([5, 6, 8], subjects=["a"])
 BOTH = object_of([5, 6, 8], subjects=["z", "a"])
 ERASED = object_of([5, 6, 8], "erased")
-WHOLE, LONG = object_of([5, 6, 8]), object_of(range(101, 131))
+WHOLE, ONE, LONG = object_of([5, 6, 8]), object_of([5]), object_of(range(101, 131))
 SAYS_7 = "has a message at sequence 7, and the object has none"
 
 
@@ -152,12 +152,17 @@ SAYS_7 = "has a message at sequence 7, and the object has none"
         (FILTERED, Stream([5, 6, 7, 9], b=[7]), ""),
         (FILTERED, Stream([5, 6, 7, 9]), SAYS_7),
         (FILTERED, Stream([5, 6, 7, 9], b=[7], others=[6]), "another message at sequence 6"),
+        (FILTERED, Stream([5, 6, 8], b=[8]), "another message at sequence 8"),
         (BOTH, Stream([5, 6, 7, 9]), SAYS_7),
         (ERASED, Stream([5, 6, 7, 9]), ""),
         (ERASED, Stream([7, 8]), ""),
         (ERASED, Stream([5, 6, 7, 9], others=[6]), "another message at sequence 6"),
         (ERASED, Stream([7, 8], others=[8]), "another message at sequence 8"),
         (ERASED, Stream([7, 9]), ""),
+        # One message.
+        (ONE, Stream([5]), ""),
+        (ONE, Stream([5], others=[5]), "another message at sequence 5"),
+        (ONE, Stream([4, 9]), ""),
         # Both ends of an object are asked for, whatever its length, and the last one that the stream has.
         (LONG, Stream(range(101, 131)), ""),
         (LONG, Stream(range(101, 131), others=[101]), "another message at sequence 101"),

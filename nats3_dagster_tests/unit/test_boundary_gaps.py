@@ -197,6 +197,7 @@ def test_sealed_hours_lack_nothing(selection: Selection, missing: list[int]) -> 
         (of(H8), [(1, 12)], []),
         (of(H8, H10), [(1, 12)], [13, 14, 15]),
         (of(H10), [(1, 15)], []),
+        (of(H10), [(1, 10), (12, 12)], [13, 14, 15]),
         (Selection(to_ns=TIMES[12] + 1), [(1, 12)], [13, 14, 15]),
         (Selection(to_ns=TIMES[12]), [(1, 12)], []),
         (Selection(from_ns=TIMES[15], to_ns=END - 1), [(1, 12)], [13, 14, 15]),
@@ -260,6 +261,16 @@ def test_hours_without_a_chunk(hours: tuple[str, ...], spans: dict[str, Pair], s
     assert [tuple(part) for _, part in found] == between
 
 
+@pytest.mark.parametrize(("to_ns", "between"), [(E8 + 1, []), (E8, [(4, 6)])])
+def test_times_say_which_hours_have_no_chunk(to_ns: int, between: list[Pair]) -> None:
+    """Of seven and eight o'clock the second has a chunk: it is selected by its first nanosecond."""
+    made = MadeUp()
+    made.spans = {H6: (1, 3), H8: (7, 9)}
+    held = Held([(LOGS, H8, SeqRange(7, 9))])
+    found = without_chunks(made.workspace, archive(), of(H7, H8, to_ns=to_ns), held)
+    assert [tuple(part) for _, part in found] == between
+
+
 @pytest.mark.parametrize(("hour", "lives"), [(H6, [0]), (H7, [0]), (H8, [0, 1]), (H9, [1, 2]), (H10, [2])])
 def test_an_hour_without_a_chunk_is_of_the_streams_that_there_were(hour: str, lives: list[int]) -> None:
     """The stream was made again at half past eight and at half past nine."""
@@ -280,6 +291,7 @@ def test_an_hour_without_a_chunk_is_of_the_streams_that_there_were(hour: str, li
         (of(H8, H7), [(E7, E9)]),
         (of(H8, H8), [(E8, E9)]),
         (of(H7, H9), [(E7, E8), (E9, E10)]),
+        (of(H6, H8, H9), [(E7 - HOUR_NS, E7), (E8, E10)]),
         (of(H7, H9, from_ns=E8 - 1), [(E8 - 1, E8), (E9, E10)]),
         (of(H7, H9, from_ns=E8), [(E9, E10)]),
         (of(H7, H9, to_ns=E9 + 1), [(E7, E8), (E9, E9 + 1)]),

@@ -2,11 +2,21 @@
 
 import json
 import tracemalloc
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import zstandard
 
+from nats3_dagster.archive.proof.manifests import (
+    StrayManifest,
+    baseless_manifests,
+    highest_hours,
+    highest_manifests,
+    stray_manifests,
+)
 from nats3_dagster.chunks.manifest import (
     MANIFEST_VERSION,
     MOST_TEXT,
@@ -18,6 +28,9 @@ from nats3_dagster.chunks.manifest import (
     decode_manifest,
 )
 from nats3_dagster.errors import ChunkError
+from nats3_dagster.model import Archive
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.catalog import archive
 
 SHA = "ab" * 32
 HOUR = "2026-11-21-07:00"
@@ -163,3 +176,109 @@ def test_none_is_written_that_would_not_be_read(monkeypatch: pytest.MonkeyPatch)
 
 def test_another_state_of_the_hour_has_another_key() -> None:
     assert replace(TWO, number=2).encode()[1] != TWO.encode()[1]
+
+
+# Manifests in a bucket
+
+
+class FoundBucket:
+    """A bucket with these objects."""
+
+    def __init__(self, objects: Mapping[str, bytes]) -> None:
+        self._objects = objects
+
+    def list(self, folder: str) -> list[tuple[str, int]]:
+        return [(key, len(data)) for key, data in self._objects.items() if key.startswith(f"{folder}/")]
+
+    def get(self, key: str) -> bytes:
+        return self._objects[key]
+
+
+def key_of(number: int, hour: str = HOUR, mark: str = "a", name: str = "logs") -> str:
+    folder = f"team/archive={name}/date={hour[:10]}/hour={hour[11:13]}"
+    return f"{folder}/manifest-{number:04}-{mark * 12}.json.zst"
+
+
+EIGHT, NINE = "2026-11-21-08:00", "2026-11-21-09:00"
+TEAM: Archive = archive(prefix="team", bucket="cold")
+
+
+def workspace_of(objects: Mapping[str, bytes], known: Sequence[str], seals: Mapping[str, int]) -> Workspace:
+    """A workspace whose catalog knows these keys, and the number of the newest seal of these hours."""
+    seals_of = SimpleNamespace(
+        sealed_keys=lambda bucket, keys: {*known} & {*keys} if bucket == "cold" else set(),
+        select=lambda _: [SimpleNamespace(hour=hour, number=number) for hour, number in seals.items()],
+    )
+    bucket = FoundBucket(objects)
+    return cast("Workspace", SimpleNamespace(bucket=lambda _: bucket, catalog=SimpleNamespace(seals=seals_of)))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "at_least", "highest"),
+    [
+        ([], 1, []),
+        ([1], 1, ["1a"]),
+        ([1], 2, []),
+        ([2], 2, ["2a"]),
+        ([1, 3, 2], 2, ["3a"]),
+        ([1, 3, 2], 3, ["3a"]),
+        ([1, 3, 2], 4, []),
+    ],
+)
+def test_the_highest_manifests_of_an_hour(numbers: list[int], at_least: int, highest: list[str]) -> None:
+    """Two of one number may be there, those of other hours and archives do not count, nor do chunks."""
+    keys = [key_of(number) for number in numbers]
+    others = [key_of(9, EIGHT), key_of(9, name="logs2"), key_of(1).rsplit("/", 1)[0] + "/x.parquet"]
+    folder: Any = SimpleNamespace(archive=TEAM, bucket=FoundBucket(dict.fromkeys([*keys, *others], b"")))
+    found = [key_of(int(name[0]), mark=name[1]) for name in highest]
+    assert highest_manifests(folder, HOUR, at_least=at_least) == found
+    twins = [key_of(number, mark="b") for number in numbers]
+    folder.bucket = FoundBucket(dict.fromkeys([*keys, *twins, *others], b""))
+    assert len(highest_manifests(folder, HOUR, at_least=at_least)) == 2 * len(highest)
+
+
+def test_manifests_that_the_catalog_does_not_know() -> None:
+    """The seal of seven o'clock has the number 2, and nine o'clock has none."""
+    keys = [key_of(n) for n in (3, 1, 2)] + [
+        key_of(2, mark="b"),
+        key_of(1, NINE),
+        key_of(4, EIGHT),
+        key_of(7, name="x"),
+    ]
+    objects = dict.fromkeys([*keys, key_of(1).rsplit("/", 1)[0] + "/x.parquet"], b"")
+    workspace = workspace_of(objects, [key_of(2), key_of(4, EIGHT)], {HOUR: 2, EIGHT: 4})
+    expected = [
+        StrayManifest(key_of(1), HOUR, 1, False),
+        StrayManifest(key_of(2, mark="b"), HOUR, 2, True),
+        StrayManifest(key_of(3), HOUR, 3, True),
+        StrayManifest(key_of(1, NINE), NINE, 1, True),
+    ]
+    assert stray_manifests(workspace, TEAM) == expected
+    assert stray_manifests(workspace, TEAM, [NINE]) == expected[3:]
+    assert stray_manifests(workspace, TEAM, [EIGHT, HOUR]) == expected[:3]
+    assert highest_hours(expected) == [HOUR, NINE]
+    assert highest_hours(expected[:1]) == []
+
+
+def test_strays_from_which_nothing_can_be_taken() -> None:
+    """No manifest at all, or none of whose objects is there; not one of a newer release, nor one of an empty hour."""
+    folder = key_of(1).rsplit("/", 1)[0]
+    chunks = [replace(held(1, 3), key=f"{folder}/1.parquet"), replace(held(4, 6), key=f"{folder}/4.parquet")]
+    whole = manifest(ManifestPart(5, 1, 6, tuple(chunks)))
+    empty = manifest(ManifestPart(5, 1, 3, (), (ManifestGap(1, 3, "deleted"),)))
+    contents = {
+        key_of(1): whole.encode()[0],
+        key_of(2): b"no manifest",
+        key_of(3): stored(fields(manifest_version=MANIFEST_VERSION + 1)),
+        key_of(4): empty.encode()[0],
+    }
+    strays = [StrayManifest(key, HOUR, number, True) for number, key in enumerate(contents, 1)]
+
+    def baseless(strays: list[StrayManifest], *there: str) -> list[int]:
+        made = workspace_of({**contents, **dict.fromkeys(there, b"")}, [], {})
+        return [stray.number for stray in baseless_manifests(made, TEAM, strays)]
+
+    assert baseless(strays) == [1, 2]
+    assert baseless(strays, chunks[1].key) == [2]
+    assert baseless(strays, chunks[0].key, chunks[1].key) == [2]
+    assert baseless([replace(stray, is_highest=False) for stray in strays]) == []
