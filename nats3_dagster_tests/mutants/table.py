@@ -55,7 +55,7 @@ _TABLE = {
     "archive/keep/retention.py": "unit/test_retention_rules retention rebuild",
     "archive/keep/runs.py": "unit/test_runs compaction",
     "archive/captures/hour_run.py": "unit/test_hour_run many_hours",
-    "archive/keep/merge.py": "compaction compaction_replays",
+    "archive/keep/merge.py": "unit/test_merge compaction compaction_replays",
     # A replay: the publisher, what counts as published, order, refusals.
     "jetstream/publish/state.py": _PUBLISHER,
     "jetstream/publish/window.py": _PUBLISHER,
