@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from nats.errors import Error as NatsError
 
-from nats3_dagster.errors import Interrupted, TargetError
+from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.client import Connection
+from nats3_dagster.jetstream.publish import outbox as sending
 from nats3_dagster.jetstream.publish.batch import FLOW, KEEP_ALIVE_S, BatchOutbox, OpenBatch
 from nats3_dagster.jetstream.publish.encode import Publication, encode
 from nats3_dagster.jetstream.publish.fence import LEASE_S
@@ -29,8 +31,14 @@ class NotingWire:
     def __init__(self) -> None:
         self.sent: list[bytes] = []
         self.is_lost = False
+        self.steps: list[Any] = []
+        self.on_loss: list[Any] = []
+        self.on_refusal: list[Any] = []
 
     address, inbox_prefix = "nats.example", "_INBOX"
+    # What a flush raises, and how long it may wait.
+    failure: Exception | None = None
+    patience: Any = None
 
     def new_inbox(self) -> str:
         return INBOX
@@ -39,6 +47,23 @@ class NotingWire:
         if not self.is_lost:
             self.sent.append(bytes(part))
         return not self.is_lost
+
+    async def subscribe(self, subject: str, cb: Any) -> None:
+        await cb(None)
+        self.steps.append(("subscribe", subject))
+
+    async def publish(self, subject: str) -> None:
+        self.steps.append(("publish", subject))
+
+    async def flush(self, patience: Any = None) -> None:
+        self.steps.append("flush")
+        self.patience = patience
+        if self.failure:
+            raise self.failure
+
+    def divert(self, marker: bytes, take: Any) -> None:
+        self.steps.append(("divert", marker))
+        self.take = take
 
 
 def publication(first: int, count: int) -> Publication:
@@ -356,6 +381,88 @@ def test_a_closed_outbox_watches_and_sends_nothing() -> None:
     assert asyncio.run(close())
     case.add(1)
     assert (case.counts, case.failure) == ((0, 0), "")
+
+
+async def opened(case: Case) -> None:
+    await case.outbox.open()
+    case.outbox.close()
+    await asyncio.wait([case.outbox._watch])
+
+
+def test_an_outbox_listens_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(sending, "check_allowed", lambda _, *subjects: asked.append((*subjects, *case.wire.steps)))
+    case = Case()
+    asyncio.run(opened(case))
+    before = [("subscribe", f"{INBOX}.>"), ("publish", f"{INBOX}.hello"), "flush"]
+    assert asked == [(f"{INBOX}.>", f"{INBOX}.hello", *before)]
+    assert case.wire.steps == [*before, ("divert", MARKER)]
+    assert (case.wire.take, case.wire.on_refusal) == (case.outbox._on_frames, [case.outbox._on_refusal])
+    (lost,) = case.wire.on_loss
+    lost()
+    assert case.failure.startswith("Interrupted: The connection to NATS was lost")
+
+
+@pytest.mark.parametrize(
+    ("sent", "failure", "unknown", "is_stored"),
+    [
+        (1, None, None, True),
+        (0, None, SourceError("Nobody is asked"), True),
+        (1, None, SourceError("No answer"), False),
+        (1, TimeoutError("No PONG"), None, False),
+        (0, NatsError("No PONG"), None, False),
+    ],
+)
+def test_what_was_sent_is_stored_when_the_stream_says_so(
+    sent: int,
+    failure: Exception | None,
+    unknown: Exception | None,
+    is_stored: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case, asked = Case(), list[Any]()
+
+    async def until_stored(_: Any, subject: str, until: float) -> int:
+        asked.append((subject, round(until - time.monotonic(), 1)))
+        if unknown:
+            raise unknown
+        return 1
+
+    monkeypatch.setattr(sending, "until_stored", until_stored)
+    if sent:
+        case.add(sent)
+    case.wire.failure = failure
+    assert asyncio.run(case.outbox.parsed()) == (failure is None)
+    assert case.wire.patience == 3
+    assert asyncio.run(case.outbox.all_stored()) == is_stored
+    assert asked == ([("s.0", 3.0)] if sent and not failure else [])
+
+
+@pytest.mark.parametrize("acked", [0, 1])
+def test_a_message_that_no_stream_takes_ends_it(acked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether there was a stream before decides what to do next."""
+
+    async def nobody_listens(_: Any, subject: str, hint: Any) -> TargetError:
+        return TargetError(f"No stream listens on {subject}", hint)
+
+    monkeypatch.setattr(sending, "nobody_listens", nobody_listens)
+    case = Case()
+    case.add(3)
+
+    async def answered() -> None:
+        for number in range(acked):
+            case.ack(number)
+        headers = b"NATS/1.0 503\r\n\r\n"
+        frame = b"HMSG %b.%d 4 %d %d\r\n%b\r\n" % (INBOX.encode(), acked, len(headers), len(headers), headers)
+        case.outbox._on_frames(scan(frame * 2, 0, MARKER))
+        case.add(1)
+        assert case.counts == (3, acked)
+        await asyncio.wait([case.outbox._asking])
+
+    asyncio.run(answered())
+    assert case.failure.startswith(f"TargetError: No stream listens on s.{acked}; at least {acked} messages")
+    assert case.outbox.failure
+    assert case.outbox.failure.hint == (sending.GONE if acked else sending.NONE_YET)
 
 
 # Batches

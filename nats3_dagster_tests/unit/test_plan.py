@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from nats3_dagster.archive.captures import commit
+from nats3_dagster.archive.captures import commit, hour_windows
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.captures.due import Due, due
-from nats3_dagster.archive.captures.hour_windows import HourWindow, by_hour
+from nats3_dagster.archive.captures.hour_windows import HourWindow, by_hour, job_windows
 from nats3_dagster.archive.captures.job import CaptureJob
 from nats3_dagster.archive.captures.plan import TASK_HOURS, TASK_SEQS, CapturePlan
 from nats3_dagster.archive.source.backlog import Backlog, age_of, uncaptured
-from nats3_dagster.hours import SECOND_NS
+from nats3_dagster.hours import HOUR_NS, SECOND_NS, hour_start
 from nats3_dagster.model import Gap, SeqRange, StreamState
 from nats3_dagster_tests.support.catalog import LOGS, archive, chunk, ranges, spec
 from nats3_dagster_tests.support.sealed import AGAIN, gap
@@ -49,6 +49,63 @@ def planned(windows: Sequence[HourWindow], *missing: Pair) -> CapturePlan:
 )
 def test_windows_that_touch_are_one_span(parts: list[Pair | None], spans: list[Pair]) -> None:
     assert planned(windows_of(*parts)).spans == ranges(*spans)
+
+
+# The first sequence of each hour, and of the one after the last; and where a clock stepped, that of the third hour.
+FIRSTS, STEPPED = (1, 6, 10, 10, 21), (1, 6, 4, 9, 9)
+QUICK = StreamState(LOGS, 1, 21, 0, 4 * HOUR_NS, 21, 0, {})
+SLOW = StreamState(LOGS, 1, 21, 0, 1000 * HOUR_NS, 21, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("firsts", "hours", "start", "bounds", "state", "parts"),
+    [
+        (FIRSTS, range(4), 1, {}, SLOW, [(1, 5), (6, 9), None, (10, 20)]),
+        (FIRSTS, range(4), 8, {}, SLOW, [None, (8, 9), None, (10, 20)]),
+        (FIRSTS, range(4), 20, {}, SLOW, [None, None, None, (20, 20)]),
+        (FIRSTS, range(4), 21, {}, SLOW, [None] * 4),
+        (FIRSTS, [1, 3], 1, {}, SLOW, [(6, 9), (10, 20)]),
+        (FIRSTS, [2], 1, {}, SLOW, [None]),
+        # A later time has an earlier sequence: each sequence is in one window all the same.
+        (STEPPED, range(4), 1, {}, SLOW, [(1, 5), None, (6, 8), None]),
+        # A job has a number of hours and of sequences at most, and one hour at least.
+        (FIRSTS, range(4), 1, {"JOB_HOURS": 3}, SLOW, [(1, 5), (6, 9), None]),
+        (FIRSTS, range(4), 1, {"JOB_SEQS": 20}, SLOW, [(1, 5), (6, 9), None, (10, 20)]),
+        (FIRSTS, range(4), 1, {"JOB_SEQS": 19}, SLOW, [(1, 5), (6, 9)]),
+        (FIRSTS, range(4), 1, {"JOB_SEQS": 9}, SLOW, [(1, 5), (6, 9)]),
+        (FIRSTS, range(4), 1, {"JOB_SEQS": 8}, SLOW, [(1, 5)]),
+        (FIRSTS, range(4), 1, {"JOB_SEQS": 1}, SLOW, [(1, 5)]),
+        (FIRSTS, range(3), 1, {"JOB_SEQS": 8}, SLOW, [(1, 5)]),
+        # No more hours are asked for than have so many sequences at the mean rate: five an hour.
+        (FIRSTS, range(4), 1, {"JOB_SEQS": 14}, QUICK, [(1, 5), (6, 9)]),
+        (FIRSTS, range(4), 1, {"JOB_SEQS": 15}, QUICK, [(1, 5), (6, 9), None]),
+        (FIRSTS, range(4), 1, {"JOB_SEQS": 1}, QUICK, [(1, 5)]),
+    ],
+)
+def test_the_windows_of_a_job(
+    firsts: Sequence[int],
+    hours: Sequence[int],
+    start: int,
+    bounds: dict[str, int],
+    state: StreamState,
+    parts: list[Pair | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def first_seq_at(_: Any, name: str, time_ns: int) -> int:
+        asked.append((time_ns - hour_start(HOURS[0])) // HOUR_NS)
+        return firsts[asked[-1]]
+
+    for name, value in bounds.items():
+        monkeypatch.setattr(hour_windows, name, value)
+    monkeypatch.setattr(hour_windows, "first_seq_at", first_seq_at)
+    monkeypatch.setattr(hour_windows, "first_seqs_at", lambda link, name, at: [first_seq_at(link, name, t) for t in at])
+    found = job_windows(cast("Any", None), state, [HOURS[n] for n in hours], start)
+    assert [window.hour for window in found] == [HOURS[n] for n in hours][: len(parts)]
+    assert [window.seqs and tuple(window.seqs) for window in found] == parts
+    # No time is asked for twice.
+    assert len(asked) == len({*asked})
 
 
 @pytest.mark.parametrize(

@@ -297,6 +297,24 @@ def test_a_chain_of_expected_ids_stops_replicas_of_newer_servers() -> None:
     assert not goes_one_at_a_time(replace(LIVE, marks=False), three, new, batched=False)
 
 
+def test_targets_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"a.>": ["T2", "T1"], "b": ["T3", "T1"]}
+    states = {name: replace(stream(), incarnation=replace(LOGS, stream=name)) for name in ("T1", "T2", "T3")}
+    monkeypatch.setattr(targets, "streams_listening", lambda _, pattern: [states[name] for name in found[pattern]])
+    assert targets.listening(cast("Any", None), ["a.>", "b"]) == list(states.values())
+
+
+def test_a_replay_that_goes_on_finds_its_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions: list[Any] = []
+    monkeypatch.setattr(targets, "server_info", lambda _: server("2.14.0"))
+    monkeypatch.setattr(targets, "check_version", versions.append)
+    monkeypatch.setattr(targets, "stream_state", lambda _, name: stream(allow_batched=name == "LOGS"))
+    assert targets.check_resumable(cast("Any", None), [ReplayTarget(LOGS, 5)])
+    assert versions == [server("2.14.0")]
+    with pytest.raises(StreamChanged):
+        targets.check_resumable(cast("Any", None), [ReplayTarget(AGAIN, 5)])
+
+
 # What a target has kept, of a replay that began at its sequence 5 and had its sequence 9 acknowledged
 
 
