@@ -23,6 +23,7 @@ class Worker:
     def __init__(self, number: int, files: Iterable[str], *, with_servers: bool) -> None:
         orders_out, orders_in = os.pipe()
         answers_out, answers_in = os.pipe()
+        FOLDER.mkdir(parents=True, exist_ok=True)
         log = (FOLDER / f"worker-{os.getpid()}-{number}.log").open("w")
         plugin = "nats3_dagster_tests.mutants.worker"
         options = ["-n", "0", "-q", "-s", "-p", plugin, "-p", "no:cacheprovider", "-m", "not slow"]

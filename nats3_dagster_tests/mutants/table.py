@@ -25,7 +25,7 @@ _TABLE = {
     "archive/selected/uncovered.py": _SELECTED,
     "archive/selected/chosen.py": _SELECTED,
     "archive/selected/next_chunks.py": f"{_SELECTED} cursor follow",
-    "archive/selected/boundary_gaps.py": f"unit/test_boundary_gaps {_SELECTED}",
+    "archive/selected/boundary_gaps.py": f"{_SELECTED}",
     "archive/selected/held.py": _SELECTED,
     "archive/selected/removed.py": f"{_SELECTED} removed_messages",
     # A capture: windows, plan, read, absence, loss, agreement, commit.
@@ -44,7 +44,7 @@ _TABLE = {
     "jetstream/read/contents.py": "unit/test_frames reader read_end",
     "jetstream/read/times.py": "unit/test_frames reader read_end admin",
     # Seals, retention, compaction, erasure.
-    "archive/proof/seal.py": "unit/test_seal_rules seal selection_edges clocks hour_versions copies",
+    "archive/proof/seal.py": "seal selection_edges clocks hour_versions copies",
     "archive/proof/manifests.py": "unit/test_manifest seal hour_versions repair",
     "archive/keep/cut.py": _ERASED,
     "archive/keep/erasure.py": _ERASED,

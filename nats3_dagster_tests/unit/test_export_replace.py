@@ -160,6 +160,7 @@ def test_a_run_that_is_not_alone_any_more_changes_nothing_from_then_on(case, che
     with pytest.raises(Conflict) if checks < 7 else nullcontext():
         run(case, check_alone=check_alone, key="field:n")
     names, manifest = set(case.files()), read_manifest(Outlet(case.plan().job.outlet), "logs", "files", HOUR)
+    assert manifest is not None
     old = set(before) & names
     came, went = min(max(checks - 1, 0), 3), min(max(checks - 4, 0), 2)
     assert (len(names - old), len(old), manifest.is_done) == (came, 2 - went, checks in {0, 7})
