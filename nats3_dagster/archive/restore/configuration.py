@@ -16,7 +16,8 @@ LIMITS: Final[Mapping[str, Any]] = {"max_age": 0, "max_msgs": -1, "max_bytes": -
 #   placement           of a cluster that this one may not be
 #   template_owner      made by a server that is gone
 _LEFT_OUT: Final = ("mirror", "mirror_direct", "sources", "sealed", "first_seq", "placement", "template_owner")
-# The key of the metadata that says that a restore is not complete, and has to be deleted where it was cut.
+# The key of the metadata that says that a restore is not complete, and has to be deleted where it was cut; and the
+# beginning of the subject that the stream has as long.
 MARK: Final = "nats3.restoring"
 _SERVERS_OWN: Final = "_nats."
 
@@ -49,3 +50,17 @@ def restored_configuration(
     asked = {"name": True, "metadata": True, "num_replicas": replicas, "storage": storage}
     left_out = {key for key, value in source.items() if value and config.get(key) != value and not asked.get(key)}
     return config, tuple(sorted(left_out))
+
+
+def unfinished(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the configuration until the stream is whole and compared: marked, and without its subjects. A server
+    takes messages from the moment that it has the backup, and what others publish must not go when the stream is
+    deleted."""
+    metadata: dict[str, str] = config.get("metadata") or {}
+    return {**config, "subjects": [f"{MARK}.{config['name']}"], "metadata": {**metadata, MARK: "true"}}
+
+
+def is_unfinished(config: Mapping[str, Any]) -> bool:
+    """True for the configuration of a stream that a restore left when it was cut."""
+    metadata: dict[str, str] = config.get("metadata") or {}
+    return MARK in metadata

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nats3_dagster.archive.read.cursor import Cursor
-from nats3_dagster.archive.restore.configuration import MARK, restored_configuration
+from nats3_dagster.archive.restore.configuration import is_unfinished, restored_configuration
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.chosen import choose
 from nats3_dagster.archive.selected.removed import Removed, removed
@@ -13,7 +13,7 @@ from nats3_dagster.errors import OperatorError, WrongState
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.restore.session import RESTORE_SINCE
 from nats3_dagster.jetstream.server import server_info
-from nats3_dagster.jetstream.streams import find_stream
+from nats3_dagster.jetstream.streams import find_stream, streams_listening
 from nats3_dagster.model import Archive, Incarnation, Selection, StreamState
 from nats3_dagster.model.stream import STREAM_NAME
 from nats3_dagster.workspace import Workspace
@@ -80,8 +80,7 @@ def check_name(link: Link, stream: str) -> StreamState | None:
     """The stream of this name that a restore left when it was cut; None where there is none. Raises WrongState if there
     is another one."""
     state = find_stream(link, stream)
-    metadata: dict[str, str] = state.config.get("metadata") or {} if state else {}
-    if state and MARK not in metadata:
+    if state and not is_unfinished(state.config):
         raise WrongState(f"Stream {stream} exists: a restore makes a new one", "Give another name, or delete it first")
     return state
 
@@ -110,6 +109,12 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
         storage=spec.storage,
         limits=spec.limits,
     )
+    for subject in config.get("subjects") or ():
+        if others := [state.name for state in streams_listening(workspace.link, subject)]:
+            raise WrongState(
+                f"Stream {others[0]} has some of the subjects {subject} of stream {config['name']}",
+                "A subject is of one stream: change the subjects of that one, or delete it",
+            )
     last = None
     if spec.selection.to_ns is None:
         last = workspace.catalog.coverage.of(archive, chosen.newest).last

@@ -1,7 +1,8 @@
 """Run: the messages go from the chunks to the server as one backup, and the stream is compared with the archive.
 
 Invariant: a restore that did not end, or whose stream is not what the archive has, leaves no stream; one that was
-killed leaves a marked one, which the next restore of that name deletes.
+killed leaves a marked one, which the next restore of that name deletes. Until then the stream has no subject that
+others publish to: so nothing goes with it.
 """
 
 import logging
@@ -12,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from nats3_dagster.archive.restore.configuration import MARK
+from nats3_dagster.archive.restore.configuration import unfinished
 from nats3_dagster.archive.restore.plan import RestorePlan, check_name
 from nats3_dagster.archive.restore.proof import Proof, compare
 from nats3_dagster.errors import Nats3Error, OperatorError, WrongState
@@ -74,14 +75,13 @@ def _remove(workspace: Workspace, stream: str) -> None:
 
 
 def _send(workspace: Workspace, planned: RestorePlan, on_progress: Callable[[int], object]) -> tuple[int, int]:
-    """Send all messages; their number, and the last sequence of the stream: others may publish into it from now on.
-    Raises OperatorError if there is none."""
+    """Send all messages; their number, and the last sequence of the stream. Raises OperatorError if there is none."""
     batches = _batches(workspace, planned)
     first = next(batches, None)
     if first is None:
         raise OperatorError("The selection has no message to restore", "Select others, or create the stream yourself")
     state = _state(planned, first)
-    session = RestoreSession(workspace.link, _marked(planned), state)
+    session = RestoreSession(workspace.link, unfinished(planned.config), state)
     session.send(compressed(head(state)))
     sent = last = 0
     for batch in _with(first, batches):
@@ -110,11 +110,6 @@ def _check_life(incarnation: Incarnation, planned: RestorePlan) -> None:
     """Raises WrongState for messages of a stream that was made again since the plan."""
     if incarnation != planned.incarnation:
         raise WrongState("The archived stream was made again since this was planned", "Plan again")
-
-
-def _marked(planned: RestorePlan) -> dict[str, Any]:
-    metadata: dict[str, str] = planned.config.get("metadata") or {}
-    return {**planned.config, "metadata": {**metadata, MARK: "true"}}
 
 
 def _state(planned: RestorePlan, first: pa.RecordBatch) -> dict[str, Any]:
