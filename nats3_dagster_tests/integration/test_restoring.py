@@ -16,6 +16,7 @@ from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.needs_nats("2.15")
@@ -121,6 +122,51 @@ def test_a_bucket_as_it_was_at_a_time(workspace: Workspace, wire: Wire, bucket: 
     assert (done.proof.equal, done.proof.ended) == (4, 1)
     config = wire.api("STREAM.INFO.KV_b")["config"]
     assert (config["max_msgs_per_subject"], config["discard"]) == (2, "new")
+
+
+@pytest.mark.parametrize(
+    ("config", "lifted"),
+    [
+        ({"max_msgs_per_subject": 3, "discard": "new", "discard_new_per_subject": True},
+         {"max_msgs_per_subject", "discard_new_per_subject"}),
+        ({"max_msg_size": 4}, {"max_msg_size"}),
+        ({"max_msg_size": 5}, set()),
+        ({"max_age": 3600 * 10**9, "allow_msg_ttl": True, "subject_delete_marker_ttl": 10**9}, {"max_age"}),
+        ({"republish": {"src": "ev.>", "dest": "again.>"}}, set()),
+        ({"subject_transform": {"src": "ev.>", "dest": "made.>"}}, set()),
+        ({"compression": "s2", "allow_direct": True, "deny_delete": True, "deny_purge": True}, set()),
+        ({"duplicate_window": 60 * 10**9, "max_bytes": 10**6}, {"max_bytes"}),
+        ({"metadata": {"team": "a"}, "description": "d", "consumer_limits": {"max_ack_pending": 9}}, set()),
+        ({"allow_atomic": True, "allow_batched": True}, set()),
+    ],
+)  # fmt: skip
+def test_settings_of_every_kind(
+    workspace: Workspace, wire: Wire, bucket: str, config: dict[str, Any], lifted: set[str]
+) -> None:
+    wire.create_stream("EV", "ev.>", **{**config, "max_msg_size": -1})
+    wire.publish([("ev.a", b"", b"12345")] * 2)
+    if "max_msg_size" in config:
+        wire.api("STREAM.UPDATE.EV", **(wire.api("STREAM.INFO.EV")["config"] | config))
+    archived(workspace, wire, "EV", bucket)
+    before, config = stored(wire, "EV"), wire.api("STREAM.INFO.EV")["config"]
+    wire.api("STREAM.DELETE.EV")
+    restored(workspace, over_gaps=True)
+    now = wire.api("STREAM.INFO.EV")["config"]
+    assert stored(wire, "EV") == before
+    assert {key for key in {*config, *now} if config.get(key) != now.get(key)} == lifted
+
+
+def test_a_mirror_is_a_stream_of_its_own_afterwards(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.a", b"", b"x")] * 3)
+    wire.api("STREAM.CREATE.M", name="M", mirror={"name": "EV"}, storage="file")
+    eventually(lambda: wire.state("M")["messages"] == 3, "the mirror has them")
+    archived(workspace, wire, "M", bucket)
+    before = stored(wire, "M")
+    wire.api("STREAM.DELETE.M")
+    restored(workspace)
+    assert stored(wire, "M") == before
+    assert "mirror" not in wire.api("STREAM.INFO.M")["config"]
 
 
 def test_a_queue_and_messages_with_a_time_to_live(workspace: Workspace, wire: Wire, bucket: str) -> None:

@@ -27,19 +27,26 @@ def restored_configuration(
     server: ServerInfo,
     name: str,
     *,
+    largest_bytes: int,
     replicas: int | None,
     storage: str | None,
     limits: bool,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Returns the configuration and the settings of the archived stream that it does not have. With `limits` it has
     those of the archived stream; a bucket has its limit of messages per subject in any case, because clients take it
-    for the depth of its history."""
+    for the depth of its history. `largest_bytes`: header block and payload of the largest message, which may be from
+    before a limit of their size."""
     lifted = {} if limits else dict(LIMITS)
     if bucket_of(source.get("subjects") or ()):
         lifted.pop("max_msgs_per_subject", None)
     config = {key: value for key, value in source.items() if key not in _LEFT_OUT} | lifted
     metadata: dict[str, str] = source.get("metadata") or {}
     config["metadata"] = {key: value for key, value in metadata.items() if not key.startswith(_SERVERS_OWN)}
+    if 0 <= config.get("max_msg_size", -1) < largest_bytes:
+        config["max_msg_size"] = -1
+    # A server wants the limit with it.
+    if config.get("max_msgs_per_subject", -1) <= 0:
+        config.pop("discard_new_per_subject", None)
     # No consumer has an interest yet, and a message without one is removed.
     if config.get("retention") == "interest":
         config["retention"] = "limits"

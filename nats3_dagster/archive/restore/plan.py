@@ -99,12 +99,19 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     selected = ArchiveSelection(workspace, archive, spec.selection)
     chosen = choose(selected, over_gaps=spec.over_gaps)
     assert chosen.newest is not None
+    if chosen.extent.largest_bytes > server.max_payload:
+        raise OperatorError(
+            f"A message of archive {archive.name} has {chosen.extent.largest_bytes:,} bytes, and {server.name} takes "
+            f"{server.max_payload:,}",
+            "Raise its max_payload, or leave the message out",
+        )
     observed = workspace.catalog.coverage.last_state(chosen.newest)
     source = observed.config if observed else {"name": archive.spec.stream, "subjects": [">"]}
     config, left_out = restored_configuration(
         source,
         server,
         spec.name or archive.spec.stream,
+        largest_bytes=chosen.extent.largest_bytes,
         replicas=spec.replicas,
         storage=spec.storage,
         limits=spec.limits,
