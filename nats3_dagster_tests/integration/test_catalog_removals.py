@@ -122,6 +122,9 @@ def test_what_a_hold_covers_or_another_archive_has_is_not_swept(catalog, logs):
     assert _swept(catalog) == []
     catalog.holds.release(logs, "case", "over")
     assert _swept(catalog) == [held.key]
+    # It keeps what it had when it is deleted, whoever had the object before.
+    catalog.archives.delete("other")
+    assert _swept(catalog) == [held.key]
 
 
 def test_what_an_archive_had_when_it_was_deleted_is_not_swept(catalog, logs):
@@ -182,6 +185,7 @@ def test_objects_that_are_known(catalog, logs):
     assert catalog.removals.known("archive", keys) == {live.key, retired.key, gone.key}
     catalog.removals.reserve("archive", [gone.key, "other"])
     assert catalog.removals.known("archive", keys) == {*keys}
+    assert catalog.removals.known("archive", ["unknown"]) == catalog.removals.known("other", ["other"]) == set()
     catalog.removals.finish("archive", [gone.key, "other"])
     assert catalog.removals.known("archive", keys) == {live.key, retired.key}
     catalog.archives.delete("logs")

@@ -36,8 +36,11 @@ def put_in_function(functions: Functions, file: str, name: str, line: int, sourc
     own = [one for one in functions[file] if one.__code__.co_qualname == name and one.__code__.co_firstlineno == line]
     if code is None or not own:
         raise NotPutInError(f"{file} has no function {name} in line {line}")
-    for one in own:
-        one.__code__ = code
+    try:
+        for one in own:
+            one.__code__ = code
+    except ValueError as error:  # it uses another number of variables of the function around it, or no super() any more
+        raise NotPutInError(f"{name}: {error}") from error
 
 
 def put_in_variable(module: str, source: bytes) -> None:

@@ -27,7 +27,7 @@ from nats3_dagster.chunks.manifest import (
     ManifestPart,
     decode_manifest,
 )
-from nats3_dagster.errors import ChunkError
+from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import archive
@@ -191,6 +191,8 @@ class FoundBucket:
         return [(key, len(data)) for key, data in self._objects.items() if key.startswith(f"{folder}/")]
 
     def get(self, key: str) -> bytes:
+        if key not in self._objects:
+            raise ObjectMissing(f"{key} is gone")
         return self._objects[key]
 
 
@@ -282,3 +284,5 @@ def test_strays_from_which_nothing_can_be_taken() -> None:
     assert baseless(strays, chunks[1].key) == [2]
     assert baseless(strays, chunks[0].key, chunks[1].key) == [2]
     assert baseless([replace(stray, is_highest=False) for stray in strays]) == []
+    # It was removed since the bucket was listed.
+    assert baseless([*strays, StrayManifest(key_of(5), HOUR, 5, True)]) == [1, 2]

@@ -98,6 +98,18 @@ def test_what_is_merged(workspace: Workspace, filters: str, old: list[tuple[int,
     assert again == []
 
 
+def test_each_merged_chunk_is_proven_by_what_the_store_answers(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, proven = [chunk(workspace, n + 1, [n * 2 + 1, n * 2 + 2]) for n in range(3)], list[Any]()
+    monkeypatch.setattr(merging, "_prove", lambda *asked: proven.append(asked))
+    (one,) = merged(workspace, *run)
+    ((name, old, new, digest, reader),) = proven
+    assert (name, old, new) == (SPEC.name, [c.meta for c in run], one.meta)
+    assert tuple(reader.meta.covers) == (1, 6)
+    assert digest.messages == 6
+
+
 def test_what_is_absent_keeps_its_reason(workspace: Workspace) -> None:
     whole, lost = chunk(workspace, 1, [1, 2]), chunk(workspace, 2, [4], (3, 6), "expired")
     for run, covers in (((whole, lost), (1, 6)), ((replace(lost, id=1), chunk(workspace, 2, [7])), (3, 7))):

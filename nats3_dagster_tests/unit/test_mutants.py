@@ -2,11 +2,13 @@
 
 import ast
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nats3_dagster_tests.mutants import python_changes, report, sql_changes
+from nats3_dagster_tests.mutants import put_in, python_changes, report, sql_changes
 from nats3_dagster_tests.mutants.change import ROOT, Mutant
 from nats3_dagster_tests.mutants.crew import Crew
 from nats3_dagster_tests.mutants.table import modules, nearest
@@ -116,3 +118,16 @@ def test_tests_of_one_file_judge_one_after_the_other(tmp_path: Path) -> None:
         ("test_b", True),
         ("test_c", True),
     ]
+
+
+def test_a_change_that_a_process_cannot_take_is_not_judged() -> None:
+    """A function keeps the number of variables that it has from around it."""
+    source = "def outer(one):\n    def inner():\n        return one\n    return inner\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, "file", "exec"), names)
+    inner = names["outer"](7)
+    for now, is_taken in (("return one + 1", True), ("return None", False)):
+        changed = source.replace("return one", now).encode()
+        with nullcontext() if is_taken else pytest.raises(put_in.NotPutInError):
+            put_in.put_in_function({"file": [inner]}, "file", "outer.<locals>.inner", 2, changed)
+        assert inner() == 8

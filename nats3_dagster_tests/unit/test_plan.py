@@ -68,11 +68,13 @@ SLOW = StreamState(LOGS, 1, 21, 0, 1000 * HOUR_NS, 21, 0, {})
         (FIRSTS, [2], 1, {}, SLOW, [None]),
         # A later time has an earlier sequence: each sequence is in one window all the same.
         (STEPPED, range(4), 1, {}, SLOW, [(1, 5), None, (6, 8), None]),
+        (STEPPED, [0, 2], 1, {}, SLOW, [(1, 5), (6, 8)]),
         # A job has a number of hours and of sequences at most, and one hour at least.
         (FIRSTS, range(4), 1, {"JOB_HOURS": 3}, SLOW, [(1, 5), (6, 9), None]),
         (FIRSTS, range(4), 1, {"JOB_SEQS": 20}, SLOW, [(1, 5), (6, 9), None, (10, 20)]),
         (FIRSTS, range(4), 1, {"JOB_SEQS": 19}, SLOW, [(1, 5), (6, 9)]),
         (FIRSTS, range(4), 1, {"JOB_SEQS": 9}, SLOW, [(1, 5), (6, 9)]),
+        (FIRSTS, [0, 1, 3], 1, {"JOB_SEQS": 9}, SLOW, [(1, 5), (6, 9)]),
         (FIRSTS, range(4), 1, {"JOB_SEQS": 8}, SLOW, [(1, 5)]),
         (FIRSTS, range(4), 1, {"JOB_SEQS": 1}, SLOW, [(1, 5)]),
         (FIRSTS, range(3), 1, {"JOB_SEQS": 8}, SLOW, [(1, 5)]),
