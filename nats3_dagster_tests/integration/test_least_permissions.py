@@ -10,6 +10,10 @@ import pytest
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.permissions import Permissions, configuration, names_at, to_capture
 from nats3_dagster.archive.proof import source_check
+from nats3_dagster.archive.restore import run as restoring
+from nats3_dagster.archive.restore.permissions import to_restore
+from nats3_dagster.archive.restore.plan import RestoreSpec
+from nats3_dagster.archive.restore.plan import plan as plan_restore
 from nats3_dagster.archive.source import condition
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
@@ -143,6 +147,27 @@ def test_a_replay_needs_all_that_is_printed_and_no_more(guarded: Guarded, settin
         assert there.state("BACK")["messages"] == len(MESSAGES) + 1
     # Asked of targets that remove what is acknowledged, and of names that are unknown.
     check_least(server, needed, {"STREAM.MSG.GET.BACK", "STREAM.NAMES"})
+
+
+@pytest.mark.needs_nats("2.15")
+def test_a_restore_needs_all_that_is_printed_and_no_more(guarded: Guarded, settings: Settings, bucket: str) -> None:
+    names = names_at(settings.nats)
+    needed = to_capture(ArchiveSpec("a", "EV", bucket), names) | to_restore("EV", "EV", names)
+    server = guarded(configuration(needed))
+    with admin(server) as there, Workspace(Settings.load()) as opened:
+        there.create_stream("EV", "ev.>")
+        there.publish(MESSAGES)
+        archived(opened, there, "EV", bucket)
+        there.api("STREAM.DELETE.EV")
+        reported(opened)
+        planned = plan_restore(opened, RestoreSpec("a"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(restoring, "update_stream", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                restoring.restore(opened, planned)
+        assert restoring.restore(opened, planned).messages == len(MESSAGES)
+    # Asked of streams that have no consumer left, and of names that are unknown.
+    check_least(server, needed, {"STREAM.NAMES"})
 
 
 def test_a_user_may_replay_and_not_read_the_archived_stream(

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from nats3_dagster.archive.permissions import Permissions, configuration, names_here, to_capture
+from nats3_dagster.archive.restore.permissions import to_restore
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, print_text, show_one
 from nats3_dagster.documents.installation import Permissions as PermissionsDocument
@@ -24,6 +25,10 @@ def permissions(
         str | None, typer.Option("--into", metavar="STREAM", help="The stream that captures the replayed messages.")
     ] = None,
     create_stream: Annotated[bool, typer.Option("--create-stream", help="Replays may create that stream.")] = False,
+    restore: Annotated[
+        str | None,
+        typer.Option("--restore", metavar="STREAM", help="Also restore the stream, under this name."),
+    ] = None,
     only_replay: Annotated[
         bool, typer.Option("--only-replay", help="Only permissions for replays, none for captures.")
     ] = False,
@@ -39,6 +44,8 @@ def permissions(
     needed = Permissions((), ()) if only_replay else to_capture(spec, names)
     if write_subject is not None and into is not None:
         needed = needed | to_replay(spec.stream, write_subject, into, names, create=create_stream)
+    if restore is not None:
+        needed = needed | to_restore(spec.stream, restore, names)
     if output is Format.table:
         print_text(configuration(needed))
         return
