@@ -93,7 +93,7 @@ def test_its_errors_name_only_options_that_it_has(script: ModuleType) -> None:
             "replay/targets.py",
             "replay/messages/published.py",
             "replay/messages/mapping.py",
-            "archive/selected/lookup.py",
+            "archive/selected/uncovered.py",
         )
     )
     codes = [Next[name] for name in re.findall(r"Next\.([A-Z_]+)", asked)]

@@ -20,8 +20,9 @@ def capture(workspace: Workspace) -> None:
     """Capture what the archive lacks, without Spark."""
     archive = workspace.catalog.archives.get("events")
     hours = hours_to_capture(workspace, archive, stream_state(workspace.link, archive.spec.stream))
-    planned = plan_hours(workspace, archive, hours)
-    commit(workspace, planned, read(workspace, planned))
+    if hours:  # none where the process before took the last message
+        planned = plan_hours(workspace, archive, hours)
+        commit(workspace, planned, read(workspace, planned))
 
 
 def main(earlier: str, nats_url: str) -> None:
