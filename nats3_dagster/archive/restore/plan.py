@@ -119,7 +119,7 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     for subject in config.get("subjects") or ():
         if others := [state.name for state in streams_listening(workspace.link, subject)]:
             raise WrongState(
-                f"Stream {others[0]} has some of the subjects {subject} of stream {config['name']}",
+                f"Stream {config['name']} would take {subject}, and stream {others[0]} takes some of that",
                 "A subject is of one stream: change the subjects of that one, or delete it",
             )
     last = None
