@@ -223,3 +223,9 @@ def bucket_of(subjects: Sequence[str]) -> str | None:
         if all(matched) and len(names) == 1:
             return prefix + names.pop()
     return None
+
+
+def own_metadata(config: Mapping[str, Any]) -> dict[str, str]:
+    """The metadata of a stream's configuration without the server's own notes on the version that made the stream."""
+    metadata: dict[str, str] = config.get("metadata") or {}
+    return {key: value for key, value in metadata.items() if not key.startswith("_nats.")}

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from nats3_dagster.jetstream.codes import supported_settings
 from nats3_dagster.jetstream.server import ServerInfo
-from nats3_dagster.model.stream import bucket_of
+from nats3_dagster.model.stream import bucket_of, own_metadata
 
 # Limits that could remove restored messages at once, each with its value for none.
-LIMITS: Final[Mapping[str, Any]] = {"max_age": 0, "max_msgs": -1, "max_bytes": -1, "max_msgs_per_subject": -1}
+_LIMITS: Final[Mapping[str, Any]] = {"max_age": 0, "max_msgs": -1, "max_bytes": -1, "max_msgs_per_subject": -1}
 # Settings that the restored stream does not have.
 #   mirror, sources     would bring messages again, at other sequences
 #   sealed              takes no message, so no restore either
@@ -19,7 +19,6 @@ _LEFT_OUT: Final = ("mirror", "mirror_direct", "sources", "sealed", "first_seq",
 # The key of the metadata that says that a restore is not complete, and has to be deleted where it was cut; and the
 # beginning of the subject that the stream has as long.
 MARK: Final = "nats3.restoring"
-_SERVERS_OWN: Final = "_nats."
 
 
 def restored_configuration(
@@ -36,12 +35,11 @@ def restored_configuration(
     those of the archived stream; a bucket has its limit of messages per subject in any case, because clients take it
     for the depth of its history. `largest_bytes`: header block and payload of the largest message, which may be from
     before a limit of their size."""
-    lifted = {} if limits else dict(LIMITS)
+    lifted = {} if limits else dict(_LIMITS)
     if bucket_of(source.get("subjects") or ()):
         lifted.pop("max_msgs_per_subject", None)
     config = {key: value for key, value in source.items() if key not in _LEFT_OUT} | lifted
-    metadata: dict[str, str] = source.get("metadata") or {}
-    config["metadata"] = {key: value for key, value in metadata.items() if not key.startswith(_SERVERS_OWN)}
+    config["metadata"] = own_metadata(source)
     if 0 <= config.get("max_msg_size", -1) < largest_bytes:
         config["max_msg_size"] = -1
     # A server wants the limit with it.
@@ -59,15 +57,18 @@ def restored_configuration(
     return config, tuple(sorted(left_out))
 
 
+def has_limits(config: Mapping[str, Any]) -> bool:
+    """True if a limit of the stream may have removed messages that were restored."""
+    return any(int(config.get(name) or 0) > 0 for name in _LIMITS)
+
+
 def unfinished(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the configuration until the stream is whole and compared: marked, and without its subjects. A server
     takes messages from the moment that it has the backup, and what others publish must not go when the stream is
     deleted."""
-    metadata: dict[str, str] = config.get("metadata") or {}
-    return {**config, "subjects": [f"{MARK}.{config['name']}"], "metadata": {**metadata, MARK: "true"}}
+    return {**config, "subjects": [f"{MARK}.{config['name']}"], "metadata": {**own_metadata(config), MARK: "true"}}
 
 
 def is_unfinished(config: Mapping[str, Any]) -> bool:
     """True for the configuration of a stream that a restore left when it was cut."""
-    metadata: dict[str, str] = config.get("metadata") or {}
-    return MARK in metadata
+    return MARK in own_metadata(config)

@@ -95,7 +95,8 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
             f"{'.'.join(map(str, RESTORE_SINCE))} can",
             "Replay them instead: their times and sequences are then headers",
         )
-    check_name(workspace.link, spec.name or archive.spec.stream)
+    name = spec.name or archive.spec.stream
+    check_name(workspace.link, name)
     selected = ArchiveSelection(workspace, archive, spec.selection)
     chosen = choose(selected, over_gaps=spec.over_gaps)
     assert chosen.newest is not None
@@ -110,7 +111,7 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     config, left_out = restored_configuration(
         source,
         server,
-        spec.name or archive.spec.stream,
+        name,
         largest_bytes=chosen.extent.largest_bytes,
         replicas=spec.replicas,
         storage=spec.storage,
@@ -119,7 +120,7 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     for subject in config.get("subjects") or ():
         if others := [state.name for state in streams_listening(workspace.link, subject)]:
             raise WrongState(
-                f"Stream {config['name']} would take {subject}, and stream {others[0]} takes some of that",
+                f"Stream {name} would take {subject}, and stream {others[0]} takes some of that",
                 "A subject is of one stream: change the subjects of that one, or delete it",
             )
     last = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from nats3_dagster.archive.restore.configuration import has_limits
 from nats3_dagster.archive.restore.plan import RestorePlan
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
@@ -33,7 +34,7 @@ class Proof:
 def compare(workspace: Workspace, planned: RestorePlan, read: ReadSpec) -> Proof:
     """Compare what is read of the stream with the archive. Raises SourceError with the first difference."""
     stream, live = planned.stream, _Rows(read_batches(workspace.settings.nats, read))
-    may_end = _removes(planned)
+    may_remove = has_limits(planned.config)
     equal = ended = 0
     for batch in planned.cursor(workspace).batches():
         seqs = batch.column("seq").to_numpy()
@@ -44,12 +45,8 @@ def compare(workspace: Workspace, planned: RestorePlan, read: ReadSpec) -> Proof
         kept = np.isin(seqs, present, assume_unique=True)
         if not kept.all():
             absent = batch.filter(pa.array(~kept))
-            lost = absent if not may_end else absent.slice(0, 0)
-            lost = lost.filter(
-                pa.array([_TTL not in (h or b"").lower() for h in lost.column("headers").to_pylist()], pa.bool_())
-            )
-            if lost.num_rows:
-                raise SourceError(f"Stream {stream} lacks {_listed(lost.column('seq').to_numpy())}", _HINT)
+            if not may_remove:
+                _check_ended(stream, absent)
             ended += absent.num_rows
             batch = batch.filter(pa.array(kept))
         _check_equal(stream, batch, here)
@@ -64,10 +61,12 @@ def compare(workspace: Workspace, planned: RestorePlan, read: ReadSpec) -> Proof
 _HINT = "It is deleted. Does anything else write into it, or remove from it?"
 
 
-def _removes(planned: RestorePlan) -> bool:
-    """True if a limit of the stream may have removed messages."""
-    limits = ("max_age", "max_msgs", "max_bytes", "max_msgs_per_subject")
-    return any(int(planned.config.get(name) or 0) > 0 for name in limits)
+def _check_ended(stream: str, absent: pa.RecordBatch) -> None:
+    """Raises SourceError for a message that the stream does not have, unless it has a time to live of its own."""
+    stays = [_TTL not in (headers or b"").lower() for headers in absent.column("headers").to_pylist()]
+    if any(stays):
+        lost = absent.filter(pa.array(stays, pa.bool_()))
+        raise SourceError(f"Stream {stream} lacks {_listed(lost.column('seq').to_numpy())}", _HINT)
 
 
 def _check_equal(stream: str, archived: pa.RecordBatch, live: pa.RecordBatch) -> None:

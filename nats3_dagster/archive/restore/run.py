@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from nats3_dagster.jetstream.read.reader import ReadSpec
 from nats3_dagster.jetstream.restore.entries import compressed, end, head, message_entries
 from nats3_dagster.jetstream.restore.session import RestoreSession
 from nats3_dagster.jetstream.streams import delete_stream, stream_state, update_stream
-from nats3_dagster.model import Incarnation, SeqRange, StreamState
+from nats3_dagster.model import SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ def _send(workspace: Workspace, planned: RestorePlan, on_progress: Callable[[int
     session = RestoreSession(workspace.link, unfinished(planned.config), state)
     session.send(compressed(head(state)))
     sent = last = 0
-    for batch in _with(first, batches):
+    for batch in chain([first], batches):
         session.send(compressed(message_entries(batch)))
         sent, last = sent + batch.num_rows, int(batch.column("seq")[-1].as_py())
         on_progress(sent)
@@ -95,21 +96,12 @@ def _send(workspace: Workspace, planned: RestorePlan, on_progress: Callable[[int
 
 
 def _batches(workspace: Workspace, planned: RestorePlan) -> Iterator[pa.RecordBatch]:
+    """The messages. Raises WrongState for those of a stream that was made again since the plan."""
     cursor = planned.cursor(workspace)
     for batch in cursor.batches():
-        _check_life(cursor.incarnation, planned)
+        if cursor.incarnation != planned.incarnation:
+            raise WrongState("The archived stream was made again since this was planned", "Plan again")
         yield batch
-
-
-def _with(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from others
-
-
-def _check_life(incarnation: Incarnation, planned: RestorePlan) -> None:
-    """Raises WrongState for messages of a stream that was made again since the plan."""
-    if incarnation != planned.incarnation:
-        raise WrongState("The archived stream was made again since this was planned", "Plan again")
 
 
 def _state(planned: RestorePlan, first: pa.RecordBatch) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from nats3_dagster.jetstream.link import Link
 RESTORE_SINCE = (2, 15)
 # Bytes of one request, and requests that may be unanswered: a server answers each when it has stored it.
 _REQUEST, _UNDER_WAY = 128 << 10, 16
-# Seconds. A server gives a restore up to which nothing came for five (nats-server, jetstream_api.go: activityInterval);
-# it answers a request late where its disk is slow.
+# Seconds. A server answers a request late where its disk is slow; a restore to which nothing is sent for five it gives
+# up by itself (nats-server, jetstream_api.go: activityInterval).
 _ANSWER_S = 60.0
 
 

@@ -10,7 +10,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import ServerInfo
 from nats3_dagster.jetstream.streams import create_stream, stream_name_taken
 from nats3_dagster.model import Incarnation, ReplaySpec, StreamState
-from nats3_dagster.model.stream import bucket_of
+from nats3_dagster.model.stream import bucket_of, own_metadata
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, overlap
 
@@ -113,9 +113,7 @@ def _like(spec: ReplaySpec, transform: Transform, source: Mapping[str, Any], ser
             f"Call it {expected}, or leave the name out",
         )
     config = {key: value for key, value in source.items() if key not in _LEFT_OUT}
-    # The server's own notes on the version that made the stream.
-    metadata: dict[str, str] = source.get("metadata") or {}
-    config["metadata"] = {key: value for key, value in metadata.items() if not key.startswith("_nats.")}
+    config["metadata"] = own_metadata(source)
     if not server.clustered:
         config["num_replicas"] = 1
     left_out = {key for key in _LEFT_OUT if source.get(key)}
