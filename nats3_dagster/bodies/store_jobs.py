@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field, model_validator
 from nats3_dagster.archive.lifecycle.job_names import archive_name
 from nats3_dagster.bodies.base import Body, Text, named, with_settings
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.model.archive_spec import MOST_BYTES, MOST_MESSAGES, with_mode
+from nats3_dagster.model.archive_options import MOST_BYTES, MOST_MESSAGES
+from nats3_dagster.model.archive_spec import with_mode
 from nats3_dagster.model.spec_table import by_key
 
 # Of nats-s3-connector, for a body whose `batch` has one of the two only.

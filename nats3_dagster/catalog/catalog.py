@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Self
 
+from nats3_dagster.catalog.archives.accounts import Accounts
 from nats3_dagster.catalog.archives.archives import Archives
 from nats3_dagster.catalog.archives.durables import Durables
 from nats3_dagster.catalog.archives.history import History
@@ -42,6 +43,7 @@ class Catalog:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.accounts = Accounts(session)
         self.coverage = Coverages(session)
         self.archives = Archives(session, self.coverage)
         self.chunks = Chunks(session)

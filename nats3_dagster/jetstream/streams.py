@@ -76,12 +76,14 @@ def stream_names(link: Link, subject: str | None = None) -> list[str]:
 
 
 def streams_listening(link: Link, subject: str) -> list[StreamState]:
-    """The streams that capture something of `subject`, which may hold wildcards; sorted by name."""
+    """The streams that capture something of `subject`, which may hold wildcards; sorted by name. Mirrors are none of
+    them, nor are streams that only have sources."""
+    return link.call(_listed, {"subject": subject})
 
-    async def work(client: Connection) -> list[StreamState]:
-        return [_state(info) async for info in pages(client, "STREAM.LIST", "streams", {"subject": subject})]
 
-    return sorted(link.call(work), key=lambda state: state.name)
+def all_streams(link: Link) -> list[StreamState]:
+    """All streams of the account, sorted by name; a request for each 256 of them."""
+    return link.call(_listed, {})
 
 
 def subject_counts(link: Link, stream: str, filter_: str = ">") -> dict[str, int]:
@@ -162,6 +164,12 @@ def stream_changed(incarnation: Incarnation, what: str) -> StreamChanged:
         f"Stream {incarnation.stream} was {what} since this was planned",
         "Plan again; sequences of the old stream that were not captured are lost",
     )
+
+
+async def _listed(client: Connection, body: Mapping[str, Any]) -> list[StreamState]:
+    states = [_state(info) async for info in pages(client, "STREAM.LIST", "streams", body)]
+    # A stream that is deleted between two pages moves those behind it.
+    return sorted({state.name: state for state in states}.values(), key=lambda state: state.name)
 
 
 async def _names(client: Connection, subject: str | None) -> list[str]:

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nats3_dagster.errors import OperatorError, blaming
-from nats3_dagster.model.dagster_settings import DagsterSettings
+from nats3_dagster.model.archive_options import BUCKET, PLACE, ArchiveOptions
 from nats3_dagster.model.export_spec import ExportSpec
 from nats3_dagster.model.pattern import Pattern
-from nats3_dagster.model.spec_table import Kind, check_length, check_settings, setting
+from nats3_dagster.model.spec_table import Kind, check_settings, setting
 from nats3_dagster.model.stream import STREAM_NAME
 from nats3_dagster.subjects import check_filter
 
@@ -17,29 +17,13 @@ Mode = Literal["stream", "consumer"]
 
 # Bytes. S3 takes keys of 1,024, and what a key has beside the prefix and the archive's name are 121.
 _MAX_PREFIX, MAX_NAME = 512, 200
-# The largest thresholds: what is beyond would be none, and overflow where it is added to sequences and times.
-MOST_MESSAGES, MOST_BYTES, MOST_AGE_S = 1 << 48, 1 << 48, 3650 * 86_400
-# A hundred years; and what a bigint can sum.
-MOST_KEEP_S, MOST_KEEP_BYTES = 36_500 * 86_400, 1 << 60
 # Of a part, where the store is a folder.
 _MAX_PART = 255
-# Each one costs a read and a write of each object.
-_MOST_COPIES = 4
-_BUCKET = Pattern(
-    r"((gs|az)://)?[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]",
-    "a bucket name",
-    "Use 3 to 63 letters, digits, dots and hyphens: no s3:// and no prefix; gs:// before a bucket of Google, az:// "
-    "before a container of Azure",
-    schemes=("gs://", "az://"),
-)
-_COPY = replace(_BUCKET, noun="a bucket name for copies")
 _FOLDER = re.compile(r"(?:.*/)?archive=([A-Za-z0-9_]+)(?=/)")
-# Why the place of an archive cannot change.
-_PLACE = "its chunks are there, and its objects are looked for there"
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveSpec(DagsterSettings):
+class ArchiveSpec(ArchiveOptions):
     """An archive as asked for (`nats3 store create`). Raises OperatorError if a field is invalid."""
 
     # Letters, digits and _: a part of asset keys and object keys.
@@ -61,20 +45,12 @@ class ArchiveSpec(DagsterSettings):
             fixed="what it has is counted by the sequences of its stream",
         )
     )
-    bucket: str = field(
-        metadata=setting(
-            Kind.TEXT,
-            "The bucket that takes the chunks; gs://BUCKET is one of Google, az://CONTAINER one of Azure.",
-            metavar="BUCKET",
-            pattern=_BUCKET,
-            fixed=_PLACE,
-        )
-    )
+    bucket: str = field(metadata=BUCKET)
     # Of the object keys: parts joined by slashes, or empty.
     prefix: str = field(
         default="",
         metadata=setting(
-            Kind.TEXT, "Key prefix of the chunks in the bucket, like team/logs.", metavar="PREFIX", fixed=_PLACE
+            Kind.TEXT, "Key prefix of the chunks in the bucket, like team/logs.", metavar="PREFIX", fixed=PLACE
         ),
     )
     # Empty for every subject of the stream, also where `>` is given.
@@ -104,96 +80,6 @@ class ArchiveSpec(DagsterSettings):
             fixed="what it has is counted by what its consumer delivered",
         ),
     )
-    max_messages: int = field(
-        default=1_000_000,
-        metadata=setting(
-            Kind.COUNT,
-            "A capture is due at this many uncaptured messages.",
-            metavar="COUNT",
-            least=1,
-            most=MOST_MESSAGES,
-        ),
-    )
-    # Of subject, header block and payload.
-    max_bytes: int = field(
-        default=64 << 20,
-        metadata=setting(
-            Kind.SIZE, "A capture is due at this many uncaptured bytes.", metavar="SIZE", least=1, most=MOST_BYTES
-        ),
-    )
-    max_age_s: int = field(
-        default=60,
-        metadata=setting(
-            Kind.DURATION,
-            "A capture is due when the oldest uncaptured message is this old.",
-            metavar="DURATION",
-            least=1,
-            most=MOST_AGE_S,
-        ),
-    )
-    zstd_level: int = field(
-        default=3,
-        metadata=setting(Kind.COUNT, "Compression, 1 (fast) to 22 (small).", metavar="LEVEL", least=1, most=22),
-    )
-    # After the hour's end.
-    compact_after_s: int = field(
-        default=0,
-        metadata=setting(
-            Kind.DURATION,
-            "Merge the small chunks of each hour once it is sealed and ended this long ago; 0: only when you ask for "
-            "it.",
-            metavar="DURATION",
-            least=0,
-            most=MOST_AGE_S,
-            empty="never",
-        ),
-    )
-    # Of subject, header block and payload.
-    compact_below: int = field(
-        default=32 << 20,
-        metadata=setting(
-            Kind.SIZE,
-            "A chunk with this many bytes of messages is not small.",
-            metavar="SIZE",
-            least=1,
-            most=64 << 20,
-        ),
-    )
-    # 0: for ever.
-    keep_s: int = field(
-        default=0,
-        metadata=setting(
-            Kind.DURATION,
-            "Hours that ended longer ago than this expire: their messages are removed. 0: they are kept for ever.",
-            metavar="DURATION",
-            least=0,
-            most=MOST_KEEP_S,
-            empty="for ever",
-        ),
-    )
-    # 0: any number.
-    keep_bytes: int = field(
-        default=0,
-        metadata=setting(
-            Kind.SIZE,
-            "The oldest hours expire while the archive has more stored bytes than this. 0: it may have any number.",
-            metavar="SIZE",
-            least=0,
-            most=MOST_KEEP_BYTES,
-            empty="any number",
-        ),
-    )
-    # Buckets that have the objects under the same keys.
-    copies: tuple[str, ...] = field(
-        default=(),
-        metadata=setting(
-            Kind.TEXTS,
-            "Another bucket with a copy of each object, under the same key. An hour is sealed once it is there.",
-            metavar="BUCKET",
-            pattern=_COPY,
-            limit=_MOST_COPIES,
-        ),
-    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -202,8 +88,8 @@ class ArchiveSpec(DagsterSettings):
             raise OperatorError(
                 f"An archive of the mode {self.mode} has no consumer", "Use the mode consumer", field="durable"
             )
-        _check_prefix(self.prefix)
-        _check_copies(self.copies, self.bucket)
+        check_prefix(self.prefix)
+        self.check_copies(self.bucket)
         with blaming("subjects"):
             for subject in self.subjects:
                 check_filter(subject)
@@ -236,15 +122,7 @@ def with_mode(values: Mapping[str, Any]) -> dict[str, Any]:
     return ({"mode": "consumer"} if values.get("durable") else {}) | dict(values)
 
 
-def _check_copies(copies: tuple[str, ...], bucket: str) -> None:
-    """Raises OperatorError for a bucket that is there twice, or is the archive's own."""
-    if len({*copies, bucket}) <= len(copies):
-        hint = "Name each bucket once: the copy has the keys of the archive's own bucket"
-        raise OperatorError("A copy is in the archive's own bucket, or named twice", hint, field="copies")
-    check_length("copies", copies, _MOST_COPIES)
-
-
-def _check_prefix(prefix: str) -> None:
+def check_prefix(prefix: str) -> None:
     """Raises OperatorError if no object can be put under the prefix, or none be found there again."""
     parts = prefix.split("/") if prefix else []
     hint = "Write it like team/logs"

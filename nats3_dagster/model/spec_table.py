@@ -236,8 +236,8 @@ def settings() -> dict[str, Any]:
 def settings_of(spec: type[Any], group: str | None = None) -> tuple[Setting, ...]:
     """The settings of a spec, in the order of its fields. `group`: the field that has them in another spec."""
     every = list[Setting]()
-    # Those of a base that is given by keyword stand last, as in its constructor.
-    for field in sorted(fields(spec), key=lambda one: one.kw_only is True):
+    # Those of bases that are given by keyword stand last, as in its constructor: the nearest base first.
+    for field in sorted(fields(spec), key=lambda one: _depth(spec, one) if one.kw_only is True else 0):
         if _KEY in field.metadata:
             every.append(_setting(field, group))
         elif _GROUP in field.metadata:
@@ -307,6 +307,11 @@ def check_length(name: str, values: Sized, most: int) -> None:
 def file_at(path: str, folder: Path) -> str:
     """The absolute path of a file that a setting names, relative ones taken from this folder; an empty text stays."""
     return os.path.normpath(folder / path) if path else path
+
+
+def _depth(spec: type[Any], field: Field[Any]) -> int:
+    """The number of classes between a spec and its base that has the field; 0 for one of its own."""
+    return next(n for n, base in enumerate(spec.__mro__) if field.name in vars(base).get("__annotations__", {}))
 
 
 def _setting(field: Field[Any], group: str | None) -> Setting:

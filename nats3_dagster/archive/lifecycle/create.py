@@ -14,6 +14,7 @@ from nats3_dagster.archive.source.requirements import check_source
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.buckets import missing_buckets
 from nats3_dagster.archive.stored.folder import PATIENCE_S
+from nats3_dagster.catalog.archives.accounts import KeptRule
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, ReplayPreset, StreamState
@@ -29,11 +30,12 @@ def create(
     take_over: bool = False,
     paused: bool = False,
     presets: Sequence[ReplayPreset] = (),
+    rule: KeptRule | None = None,
 ) -> Archive:
     """The new archive, with its pause and its replays by name; it begins with the oldest message that the stream has
     now, or that its durable has not yet delivered. With `job_name`, whose `archive_name` the spec has, its own name
     gets a number where another job had that name first. With `create_bucket` missing buckets are made, with `take_over`
-    a folder is taken that an archive of another catalog owns.
+    a folder is taken that an archive of another catalog owns. `rule`: the rule for an account that has it.
 
     Raises Conflict when the name is taken, or the folder has another owner; OperatorError for a stream that cannot be
     archived so, or a missing bucket."""
@@ -41,7 +43,7 @@ def create(
         state, missing = _check(workspace, named, create_bucket, take_over)
         for name in missing:
             objects.create_bucket(workspace.settings.store, name)
-        archive = _create(workspace, named, state, job_name=job_name, paused=paused, presets=presets)
+        archive = _create(workspace, named, state, job_name=job_name, paused=paused, presets=presets, rule=rule)
         try:
             folder.claim(workspace, archive, take_over=take_over)
             folder.check_create_only(workspace, archive)
@@ -49,6 +51,8 @@ def create(
             # Another catalog was first, or the store refused: the name is free for the next try. Where the catalog does
             # not answer either, the archive stays, and its first capture claims the folder.
             with suppress(Nats3Error):
+                if rule:  # which makes no archive again that was deleted
+                    workspace.catalog.accounts.release([archive.id])
                 remove.delete(workspace, archive.name)
             raise
         return archive

@@ -104,7 +104,7 @@ class StreamRequest:
 def report(workspace: Workspace) -> tuple[StreamReport, ...]:
     """All streams of the account by name. Raises SourceError."""
     archives = _archives(workspace)
-    states = streams.streams_listening(workspace.link, ">")
+    states = streams.all_streams(workspace.link)
     return tuple(_report(state, archives) for state in states)
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from psycopg import errors
 
+from nats3_dagster.catalog.archives.accounts import KeptRule, add_archive
 from nats3_dagster.catalog.archives.durables import record_deliveries
 from nats3_dagster.catalog.contents.coverage import Coverages
 from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow
@@ -67,16 +68,20 @@ class Archives:
         *,
         paused: bool = False,
         presets: Sequence[ReplayPreset] = (),
+        rule: KeptRule | None = None,
     ) -> Archive:
         """The new archive, its coverage beginning with the oldest message that the stream has now. `job_name`: where it
-        is not the archive's. `deliveries`: of its durable, if it has one. Raises Conflict when a name or the durable
-        is taken, OperatorError when `state` is another stream's."""
+        is not the archive's. `deliveries`: of its durable, if it has one. `rule`: the rule for an account that has it.
+        Raises Conflict when a name or the durable is taken or the rule was ended, OperatorError when `state` is another
+        stream's."""
         if state.name != spec.stream:
             raise OperatorError(f"Archive {spec.name} is of stream {spec.stream}, not of {state.name}")
         with self._session.transaction() as sql:
             archive = insert_archive(sql, spec, job_name, paused=paused, presets=presets)
             if deliveries:
                 record_deliveries(sql, archive, deliveries)
+            if rule:
+                add_archive(sql, rule, archive)
             self._coverage.observe(archive, state)
         return archive
 

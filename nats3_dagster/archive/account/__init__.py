@@ -1,0 +1,1 @@
+"""Archives by rule: each stream of an account that a rule takes has one."""

@@ -1,0 +1,104 @@
+"""Following an account: streams that appear get their archives, those that go end theirs.
+
+Invariant: one stream that fails does not stop the others, and what a call leaves undone the next one does. An archive
+ends only when the stream's own server says that there is no such stream, and goes on when there is one again.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nats3_dagster.archive.account.plan import StreamPlan
+from nats3_dagster.archive.account.rules import account_states, plan_of
+from nats3_dagster.archive.captures.open import open_source
+from nats3_dagster.archive.lifecycle import create
+from nats3_dagster.catalog.archives.accounts import KeptRule
+from nats3_dagster.errors import CatalogError, Conflict, Nats3Error
+from nats3_dagster.fault_points import fault_point
+from nats3_dagster.jetstream.streams import find_stream
+from nats3_dagster.workspace import Workspace
+
+# Seconds after which a call begins no other stream: Dagster gives a tick 60.
+BUDGET_S = 25.0
+
+
+@dataclass(slots=True)
+class Followed:
+    """The findings of one call for one rule: names of archives, and of streams where that is said."""
+
+    rule: KeptRule
+    # What the rule said of each stream before.
+    streams: tuple[StreamPlan, ...]
+    created: list[str] = field(default_factory=list[str])
+    # Their streams are gone.
+    ended: list[str] = field(default_factory=list[str])
+    # Their streams were made again, and they go on with the new ones.
+    adopted: list[str] = field(default_factory=list[str])
+    # The rule takes their streams no more.
+    released: list[str] = field(default_factory=list[str])
+    # By stream.
+    problems: dict[str, Nats3Error] = field(default_factory=dict[str, Nats3Error])
+    # Streams that are left for the next call.
+    left: int = 0
+
+
+def follow(workspace: Workspace, *, budget_s: float = BUDGET_S) -> list[Followed]:
+    """Do what the rules say of the streams that the account has now. Raises SourceError where NATS does not answer,
+    CatalogError."""
+    rules = workspace.catalog.accounts.rules()
+    if not rules:
+        return []
+    until = time.monotonic() + budget_s
+    states = account_states(workspace)
+    return [_follow(workspace, kept, plan_of(kept, states, workspace, rules), until) for kept in rules]
+
+
+def _follow(workspace: Workspace, kept: KeptRule, streams: Sequence[StreamPlan], until: float) -> Followed:
+    found = Followed(kept, tuple(streams))
+    _mark(workspace, found)
+    for one in streams:
+        if one.action != "create" and (one.action != "remade" or kept.rule.remade != "adopt"):
+            continue
+        if time.monotonic() > until:
+            found.left += 1
+            continue
+        try:
+            _one(workspace, kept, one, found)
+        except Nats3Error as error:
+            if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+                raise
+            found.problems[one.stream] = error
+    return found
+
+
+def _one(workspace: Workspace, kept: KeptRule, one: StreamPlan, found: Followed) -> None:
+    if one.spec:
+        fault_point("account.create")
+        found.created.append(create.create(workspace, one.spec, rule=kept).name)
+    elif one.archive:
+        archive = workspace.catalog.archives.get(one.archive.name)
+        if not archive.paused:
+            open_source(workspace, archive, adopt=True)
+            found.adopted.append(archive.name)
+
+
+def _mark(workspace: Workspace, found: Followed) -> None:
+    """Note which archives of the rule have no stream any more, which have one again, and which are not the rule's."""
+    accounts = workspace.catalog.accounts
+    own = [(one, one.archive) for one in found.streams if one.archive]
+    # A listing may be partial: the stream itself is asked for.
+    gone = [
+        archive
+        for one, archive in own
+        if one.action == "ended" and archive.ended_at is None and find_stream(workspace.link, one.stream) is None
+    ]
+    back = [archive.archive_id for one, archive in own if one.action != "ended" and archive.ended_at is not None]
+    released = [archive for one, archive in own if one.action == "released"]
+    if gone:
+        accounts.mark_ended([archive.archive_id for archive in gone])
+    if back:
+        accounts.mark_present(back)
+    if released:
+        accounts.release([archive.archive_id for archive in released])
+    found.ended += [archive.name for archive in gone]
+    found.released += [archive.name for archive in released]

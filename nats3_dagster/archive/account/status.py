@@ -1,0 +1,62 @@
+"""The state of an account as a rule has it: which streams are archived, how far behind, how near to loss, and why the
+others are not.
+
+Invariant: nothing is written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nats3_dagster.archive.account.plan import StreamPlan
+from nats3_dagster.archive.account.rules import account_states, plan_of
+from nats3_dagster.archive.source.condition import Condition, conditions
+from nats3_dagster.archive.source.loss import Loss, time_to_loss
+from nats3_dagster.catalog.archives.accounts import KeptRule
+from nats3_dagster.model import Archive
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatus:
+    """A stream of the account."""
+
+    plan: StreamPlan
+    # Of its archive; None without one.
+    condition: Condition | None
+    # How near it is to deleting what is not captured; None where that is not known.
+    loss: Loss | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountStatus:
+    """A rule, and the streams of the account by name."""
+
+    kept: KeptRule
+    streams: tuple[StreamStatus, ...]
+
+
+def status(workspace: Workspace, names: Sequence[str] | None = None) -> tuple[AccountStatus, ...]:
+    """The rules of these names, or all, the oldest first. Raises Unknown, SourceError, CatalogError."""
+    accounts = workspace.catalog.accounts
+    rules = accounts.rules()
+    chosen = rules if names is None else [accounts.get(name) for name in names]
+    if not chosen:
+        return ()
+    states = account_states(workspace)
+    return tuple(_of_rule(workspace, kept, plan_of(kept, states, workspace, rules)) for kept in chosen)
+
+
+def _of_rule(workspace: Workspace, kept: KeptRule, streams: Sequence[StreamPlan]) -> AccountStatus:
+    ids = [one.archive.archive_id for one in streams if one.archive and one.action != "ended"]
+    archives = {archive.id: archive for archive in workspace.catalog.archives.of(ids)}
+    found = conditions(workspace, list(archives.values()), aged=True)
+    return AccountStatus(kept, tuple(_stream(one, found, archives) for one in streams))
+
+
+def _stream(one: StreamPlan, found: dict[int, Condition], archives: dict[int, Archive]) -> StreamStatus:
+    archive = archives.get(one.archive.archive_id) if one.archive else None
+    condition = found.get(archive.id) if archive else None
+    if archive is None or condition is None or condition.waiting is None:
+        return StreamStatus(one, condition, None)
+    loss = time_to_loss(condition.waiting, paused=archive.paused, max_age_s=archive.spec.max_age_s)
+    return StreamStatus(one, condition, loss)

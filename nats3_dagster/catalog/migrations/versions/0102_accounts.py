@@ -1,0 +1,17 @@
+"""Rules that give each stream of an account an archive."""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0102"
+down_revision = "0101"
+
+SQL = Path(__file__).parents[1] / "sql"
+
+
+def upgrade() -> None:
+    connection = op.get_bind().connection.driver_connection
+    assert connection is not None
+    for name in ("0102_accounts", "expected_parts"):
+        connection.execute((SQL / f"{name}.sql").read_bytes())
