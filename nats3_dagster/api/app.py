@@ -16,6 +16,7 @@ from nats3_dagster.api.pages import add_pages
 from nats3_dagster.api.problems import RESPONSES, Problem, add_problems
 from nats3_dagster.api.request_log import RequestLog
 from nats3_dagster.api.routes import (
+    account_routes,
     archive_routes,
     chunk_routes,
     export_routes,
@@ -45,6 +46,7 @@ ROUTERS = (
     export_routes.router,
     keeping_routes.router,
     table_routes.router,
+    account_routes.router,
     metrics_routes.router,
 )
 PREFIXES = ("", PREFIX)

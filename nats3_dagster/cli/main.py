@@ -134,6 +134,11 @@ COMMANDS = {
         _DATA,
     ),
     "table": Lazy(f"{_CLI}.tables.table_commands:app", "Tables: archives as Iceberg tables, for other engines.", _DATA),
+    "account": Lazy(
+        f"{_CLI}.account.account_commands:app",
+        "Rules that give each stream of the account an archive.",
+        _DATA,
+    ),
     "stream": Lazy(
         f"{_CLI}.installation.stream_commands:app",
         "Streams: list, inspect and create them, and make one again from its archive.",
@@ -201,6 +206,7 @@ _DATA_COMMANDS = (
     "chunk",
     "hold",
     "history",
+    "account",
     "stream",
     "metrics",
     "permissions",
@@ -294,7 +300,7 @@ def _check_here(taken: GlobalOptions) -> None:
     """Raises OperatorError where a server is to be asked for what only this machine can do."""
     group, *rest = taken.path or ("",)
     words = set(taken.words)
-    no_command = not rest and group in ("store", "load", "message", "export", "table", "chunk", "stream")
+    no_command = not rest and group in ("store", "load", "message", "export", "table", "chunk", "stream", "account")
     if group not in _DATA_COMMANDS or no_command or taken.path in _REMOTE or words & {"-h", "--help"}:
         return
     from nats3_dagster.settings.sources import find_values

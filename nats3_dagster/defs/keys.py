@@ -61,6 +61,10 @@ class Naming:
     def stream_key(self, stream: str) -> AssetKey:
         return AssetKey([*self.prefix, "jetstream", key_part(stream)])
 
+    def account_key(self, rule: str) -> AssetKey:
+        """Returns the key of the page of a rule. No archive and no stream has an asset with one like it."""
+        return AssetKey([*self.prefix, "jetstream", "account", rule])
+
     def chunks_key(self, archive: str) -> AssetKey:
         return AssetKey([*self.prefix, archive, "chunks"])
 

@@ -40,7 +40,7 @@ def create_store_job(
     spec = body.spec()
     with body.named():
         archive = create_archive(work, spec, job_name=body.name, create_bucket=body.create_bucket)
-    later.add_task(_reload_dagster, work.settings)
+    later.add_task(reload_dagster, work.settings)
     response.headers["Location"] = f"{request.url.path}?job_id={archive.job_id}"
     warning = creation_warning(work, archive)
     return CreatedArchive.of_new(use_cases.job(work, recent, archive.job_id), WORDS, warning)
@@ -72,7 +72,7 @@ def delete_store_job(
         require(request, Scope.erase)
     with followed(work, use_cases.of_job(work, job_id).name, patience_s=ANSWER_S):
         archive, deleted = use_cases.delete(work, job_id, purge=purge, keep_consumer=keep_consumer)
-    later.add_task(_reload_dagster, work.settings)
+    later.add_task(reload_dagster, work.settings)
     return DeletedArchive.of(archive.name, archive, deleted)
 
 
@@ -136,7 +136,7 @@ def get_store_job_holds(job_id: JobId, work: Work) -> Any:
     return [Hold.of(one) for one in work.catalog.holds.all(use_cases.find(work, job_id))]
 
 
-def _reload_dagster(settings: Settings) -> None:
+def reload_dagster(settings: Settings) -> None:
     """Makes Dagster reload the archives. The request was answered by then. What is lost here `catalog_sensor` does."""
     if not settings.dagster_url:
         return

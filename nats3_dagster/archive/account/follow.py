@@ -12,10 +12,10 @@ from nats3_dagster.archive.account.plan import StreamPlan
 from nats3_dagster.archive.account.rules import account_states, plan_of
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle import create
-from nats3_dagster.catalog.archives.accounts import KeptRule
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import find_stream
+from nats3_dagster.model.account_rule import KeptRule
 from nats3_dagster.workspace import Workspace
 
 # Seconds after which a call begins no other stream: Dagster gives a tick 60.

@@ -9,10 +9,9 @@ from typing import Literal
 
 from nats3_dagster.archive.restore.configuration import is_unfinished
 from nats3_dagster.archive.source.streams import verdict
-from nats3_dagster.catalog.archives.accounts import AccountArchive, KeptRule
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec, StreamState
-from nats3_dagster.model.account_rule import AccountRule
+from nats3_dagster.model.account_rule import AccountArchive, AccountRule, KeptRule
 
 # archived: the rule's archive has it. remade: it does, and the stream was deleted and made again since. ended: it does,
 # and the stream is gone. create: it is to get an archive. left_out: it gets none. released: the rule's archive has it,

@@ -11,12 +11,11 @@ from nats3_dagster import objects
 from nats3_dagster.archive.account.plan import StreamPlan, plan
 from nats3_dagster.archive.lifecycle import change as lifecycle
 from nats3_dagster.archive.stored.buckets import missing_buckets
-from nats3_dagster.catalog.archives.accounts import KeptRule
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
 from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.jetstream.streams import all_streams
 from nats3_dagster.model import StreamState
-from nats3_dagster.model.account_rule import AccountRule
+from nats3_dagster.model.account_rule import AccountRule, KeptRule
 from nats3_dagster.model.archive_options import ArchiveOptions
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.workspace import Workspace
@@ -85,11 +84,12 @@ def create(workspace: Workspace, rule: AccountRule, *, create_bucket: bool = Fal
 
 def preview_change(
     workspace: Workspace, name: str, wanted: Mapping[str, Any], *, create_bucket: bool = False
-) -> tuple[StreamPlan, ...]:
-    """Returns what the changed rule would do with each stream. Raises as `change` does; nothing is written."""
+) -> tuple[KeptRule, tuple[StreamPlan, ...]]:
+    """Returns the rule as it would be, and what it would do with each stream. Raises as `change` does; nothing is
+    written."""
     kept = workspace.catalog.accounts.get(name)
     changed = replace(kept, rule=_changed(workspace, kept, wanted, create_bucket))
-    return plan_of(changed, account_states(workspace), workspace, workspace.catalog.accounts.rules())
+    return changed, plan_of(changed, account_states(workspace), workspace, workspace.catalog.accounts.rules())
 
 
 def change(

@@ -11,8 +11,8 @@ from nats3_dagster.archive.account.plan import StreamPlan
 from nats3_dagster.archive.account.rules import account_states, plan_of
 from nats3_dagster.archive.source.condition import Condition, conditions
 from nats3_dagster.archive.source.loss import Loss, time_to_loss
-from nats3_dagster.catalog.archives.accounts import KeptRule
 from nats3_dagster.model import Archive
+from nats3_dagster.model.account_rule import KeptRule
 from nats3_dagster.workspace import Workspace
 
 

@@ -14,10 +14,10 @@ from nats3_dagster.archive.source.requirements import check_source
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.buckets import missing_buckets
 from nats3_dagster.archive.stored.folder import PATIENCE_S
-from nats3_dagster.catalog.archives.accounts import KeptRule
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, ReplayPreset, StreamState
+from nats3_dagster.model.account_rule import KeptRule
 from nats3_dagster.workspace import Workspace
 
 

@@ -14,42 +14,8 @@ from nats3_dagster.catalog.session.pool import Session
 from nats3_dagster.catalog.session.statements import Statements
 from nats3_dagster.errors import Conflict, Unknown
 from nats3_dagster.model import Archive
-from nats3_dagster.model.account_rule import AccountRule
+from nats3_dagster.model.account_rule import AccountArchive, AccountRule, KeptRule
 from nats3_dagster.model.spec_table import by_key, to_document
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRule:
-    """A rule of the catalog."""
-
-    id: int
-    rule: AccountRule
-    created_at: datetime
-    # When its settings last changed.
-    updated_at: datetime
-
-    @property
-    def name(self) -> str:
-        return self.rule.name
-
-
-@dataclass(slots=True, kw_only=True)
-class AccountArchive:
-    """An archive as rules see it."""
-
-    archive_id: int
-    name: str
-    stream: str
-    # Whether it takes every subject of the stream.
-    is_whole: bool
-    # The rule that made it; None for an archive of no rule.
-    rule_id: int | None
-    # When its stream was found to be deleted; None while it is not known to be.
-    ended_at: datetime | None
-    # When somebody deleted it; None for an archive that is there.
-    deleted_at: datetime | None
-    # When its newest incarnation was created, as the server told it, in nanoseconds; None before the first one.
-    created_ns: int | None
 
 
 @dataclass(slots=True, kw_only=True)

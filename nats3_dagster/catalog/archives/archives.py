@@ -14,7 +14,7 @@ from uuid import UUID
 
 from psycopg import errors
 
-from nats3_dagster.catalog.archives.accounts import KeptRule, add_archive
+from nats3_dagster.catalog.archives.accounts import add_archive
 from nats3_dagster.catalog.archives.durables import record_deliveries
 from nats3_dagster.catalog.contents.coverage import Coverages
 from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow
@@ -31,6 +31,7 @@ from nats3_dagster.model import (
     ReplayPreset,
     StreamState,
 )
+from nats3_dagster.model.account_rule import KeptRule
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.steps import Next
 

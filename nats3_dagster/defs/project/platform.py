@@ -126,6 +126,8 @@ class Platform:
     store_kinds: frozenset[str] = frozenset()
     # The same of archives in another cloud, by archive.
     cloud_kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The names of the rules for the account, where the code location has all archives of the catalog.
+    rules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for shared in (self.everywhere, *self.archives.values()):

@@ -11,6 +11,7 @@ from typing import Any
 
 from dagster import Definitions, JobDefinition, SensorDefinition
 
+from nats3_dagster.defs.assets.accounts import account_asset
 from nats3_dagster.defs.assets.assets import stream_asset
 from nats3_dagster.defs.assets.frames import frames_io_manager
 from nats3_dagster.defs.assets.tables import live_tables
@@ -24,6 +25,7 @@ from nats3_dagster.defs.jobs.retention import retention_job, retention_schedule
 from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.project.archive_definitions import Defined, made, undefined
 from nats3_dagster.defs.project.platform import FRAMES, Platform, of_catalog
+from nats3_dagster.defs.sensors.account_sensor import account_sensor
 from nats3_dagster.defs.sensors.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.sensors.loaded_archives import LoadedArchives
 from nats3_dagster.defs.sensors.upkeep_sensors import copy_sensor, expiry_sensor, sweep_sensor
@@ -72,6 +74,7 @@ def read(
             totals = {found.archive.name: found for found in workspace.catalog.archives.totals()}
             every = workspace.catalog.exports.all()
             tables = {one.archive: one for one in live_tables(workspace)}
+            rules = () if declared is not None else tuple(kept.name for kept in workspace.catalog.accounts.rules())
         chosen = dict.fromkeys(totals) if declared is None else declared
         defined = [_defined(name, chosen[name], totals) for name in sorted(chosen)]
         of_archive = {found.archive.id: name for name, found in totals.items()}
@@ -85,6 +88,7 @@ def read(
         return [replace(one, table=tables.get(one.spec.name)) for one in with_exports], replace(
             platform,
             owners=owners,
+            rules=rules,
             store_kinds=kinds,
             cloud_kinds={one.spec.name: kind for one in defined for kind in _cloud_kinds(one.spec.bucket)},
             of_catalog=of_catalog(one.spec for one in defined),
@@ -167,7 +171,10 @@ def definitions_of(
         if must is not None and (name in must or not found.archives):
             raise error
     check = check_job(naming, found.archives)
+    streams = [stream_asset(naming, platform, stream) for stream in sorted(found.streams)]
+    streams += [account_asset(naming, platform, rule) for rule in platform.rules]
     sensors: list[SensorDefinition] = [
+        *([account_sensor(naming)] if chosen is None else []),
         catalog_sensor(naming, chosen, _loaded(every) if chosen is None else None),
         check_sensor(naming, found.archives, check),
         compact_sensor(naming, chosen),
@@ -176,7 +183,7 @@ def definitions_of(
         sweep_sensor(naming),
     ]
     return Definitions(
-        assets=[*found.assets, *(stream_asset(naming, platform, stream) for stream in sorted(found.streams))],
+        assets=[*found.assets, *streams],
         asset_checks=found.checks,
         jobs=[*jobs, check, *found.jobs],
         schedules=[retention_schedule(naming, jobs[-1])],

@@ -31,7 +31,8 @@ from nats3_dagster.defs.jobs.failures import tick_failures
 from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, SEAL_TAG, Naming
 from nats3_dagster.defs.partitions import blocks, range_tags
 from nats3_dagster.defs.sensors.backoff import active_capture, active_run, back_off, failing_hours
-from nats3_dagster.errors import Nats3Error
+from nats3_dagster.documents.base import stamp
+from nats3_dagster.errors import Nats3Error, UnknownStream
 from nats3_dagster.model import Archive, ArchiveSpec, Declaration
 from nats3_dagster.settings import Settings
 from nats3_dagster.steps import Next
@@ -114,7 +115,15 @@ def _evaluate_capture(
     if archive.paused:
         return _evaluate_paused(context, naming, workspace, archive)
     name = archive.name
-    source = open_source(workspace, archive)
+    try:
+        source = open_source(workspace, archive)
+    except UnknownStream:
+        ended_at = workspace.catalog.accounts.ended_at(archive)
+        if ended_at is None:
+            raise
+        return SkipReason(
+            f"Stream {archive.spec.stream} is gone, as seen at {stamp(ended_at)}: archive {name} has ended"
+        )
     now = outlook(workspace, source)
     waiting, loss = now.waiting, now.loss
     # Only the first and a change are events: a tick that says the same again would fill Dagster's tables.

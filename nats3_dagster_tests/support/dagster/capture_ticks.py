@@ -7,9 +7,9 @@ from dagster import DagsterInstance, RunRequest, SensorResult, SkipReason, build
 from nats3_dagster.defs.project.project import load
 
 
-def result(instance: DagsterInstance, cursor: str | None = None) -> SensorResult | SkipReason:
+def result(instance: DagsterInstance, cursor: str | None = None, archive: str = "events") -> SensorResult | SkipReason:
     defs = load()
-    sensor: Any = defs.resolve_sensor_def("events_capture_sensor")
+    sensor: Any = defs.resolve_sensor_def(f"{archive}_capture_sensor")
     return sensor(build_sensor_context(instance=instance, definitions=defs, cursor=cursor))
 
 

@@ -1,0 +1,1 @@
+"""`nats3 account`."""

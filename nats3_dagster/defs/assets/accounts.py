@@ -1,0 +1,73 @@
+"""The asset of a rule for an account: the page that names each stream with its archive, or why it has none."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dagster import AssetMaterialization, AssetSpec, MetadataValue
+
+from nats3_dagster.defs.assets.markdown import cell, code
+from nats3_dagster.defs.keys import Naming
+from nats3_dagster.defs.project.platform import STREAM, Platform
+
+if TYPE_CHECKING:
+    from nats3_dagster.archive.account.follow import Followed
+    from nats3_dagster.archive.account.plan import StreamPlan
+
+# Rows of a table: Dagster keeps each event with its tables.
+_MOST_ROWS = 200
+
+
+def account_asset(naming: Naming, platform: Platform, rule: str) -> AssetSpec:
+    """`jetstream/account/<rule>`."""
+    described: Any = platform.of(STREAM, None, group="jetstream", kinds={"nats"})
+    return AssetSpec(
+        naming.account_key(rule),
+        description=f"Streams of the account by the rule {code(rule)}: which has an archive, and why the others have "
+        "none. `account_sensor` reports each change here; `nats3 account get` also says how far behind each is.",
+        **described,
+    )
+
+
+def account_event(naming: Naming, found: "Followed") -> AssetMaterialization:
+    """The state of an account after a tick."""
+    counts = Counter(one.action for one in found.streams)
+    left_out = [one for one in found.streams if one.action == "left_out"]
+    return AssetMaterialization(
+        naming.account_key(found.rule.name),
+        metadata={
+            "streams": len(found.streams) - counts["ended"],
+            "archived": counts["archived"] + counts["remade"] + len(found.created),
+            "left_out": len(left_out),
+            "ended": counts["ended"],
+            "failed": len(found.problems),
+            **({"failures": MetadataValue.md(_failures(found))} if found.problems else {}),
+            **({"streams_left_out": MetadataValue.md(_table(left_out))} if left_out else {}),
+            "in_the_shell": f"nats3 account get {found.rule.name}",
+        },
+    )
+
+
+def digest(found: "Followed") -> str:
+    """Returns a text that another one differs from if the page would: an event for each tick would fill Dagster's
+    tables."""
+    said = [(one.stream, "archived" if one.action == "create" else one.action, one.why) for one in found.streams]
+    problems = sorted((stream, error.what) for stream, error in found.problems.items())
+    return hashlib.sha256(repr((said, problems)).encode()).hexdigest()[:16]
+
+
+def _table(streams: Iterable["StreamPlan"]) -> str:
+    rows = [f"| {cell(one.stream)} | {cell(one.why)} | {cell(one.hint)} |" for one in streams]
+    return _cut(["| stream | why | to archive it |", "|---|---|---|"], rows)
+
+
+def _failures(found: "Followed") -> str:
+    problems: Mapping[str, Exception] = found.problems
+    rows = [f"| {cell(stream)} | {cell(str(error))} |" for stream, error in sorted(problems.items())]
+    return _cut(["| stream | failure |", "|---|---|"], rows)
+
+
+def _cut(head: list[str], rows: list[str]) -> str:
+    more = [f"| and {len(rows) - _MOST_ROWS:,} more |"] if len(rows) > _MOST_ROWS else []
+    return "\n".join([*head, *rows[:_MOST_ROWS], *more])
