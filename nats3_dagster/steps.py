@@ -102,6 +102,7 @@ class Next(Enum):
         "If no archive uses it, delete consumer {consumer} of stream {stream}; or choose another name for the archive"
     )
     CREATE_ARCHIVE = "Create an archive first", "nats3 store create"
+    CREATE_ARCHIVE_AGAIN = "To have it again, create an archive of this stream", "nats3 store create"
     CREATE_BUCKET = "Create it, or have it created with the archive"
     CREATE_BUCKET_AGAIN = "Create it again. Its chunks that no copy has are lost: verifying the archive names them"
     CREATE_BUCKET_STREAM = "Have it made like the archived bucket, or create the bucket with a client first"
@@ -275,6 +276,8 @@ class Next(Enum):
         ),
         "nats3 export claim {archive} {export}",
     )
+    TAKE_MIRRORS = "To archive it as well, let the rule {rule} take mirrors"
+    TAKE_QUEUES = "To archive it, let the rule {rule} take queues: the archive acknowledges what it has"
     TAKE_MESSAGES = (
         "Let the archive take them through a consumer of its own: the mode consumer. It acknowledges what is in a "
         "chunk, and a work queue then deletes it"

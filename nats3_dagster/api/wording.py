@@ -11,6 +11,8 @@ WORDS = {code: code.text for code in Next} | {
     Next.LIST_CHUNKS: "See the chunks of archive {archive}: GET /chunks?archive={archive}",
     Next.LIST_REPLAYS: "See the list of replays: GET /load/jobs",
     Next.OWN_CONSUMER: 'Leave consumer out: then the archive makes one of its own ("mode": "consumer")',
+    Next.TAKE_MIRRORS: 'To archive it as well: "take_mirrors": true',
+    Next.TAKE_QUEUES: 'To archive it: "take_queues": true. The archive acknowledges what it has',
     Next.TAKE_MESSAGES: 'Let the archive take them through a consumer of its own: "mode": "consumer". It acknowledges '
     "what is in a chunk, and a work queue then deletes it",
     Next.GET_REPLAY: "GET /load/jobs?replay={replay} shows its load job",

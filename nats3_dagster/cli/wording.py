@@ -42,6 +42,8 @@ WORDS = {code: code.with_command(": ") for code in Next} | {
     "over: --take-over. Its objects stay, and its messages are adopted where the stream no longer has them",
     Next.TAKE_OVER_PLACE: "Give it another destination: nats3 export set {archive} {export} --to. Or, once no "
     "other process writes there: nats3 export claim {archive} {export}",
+    Next.TAKE_MIRRORS: "To archive it as well: --take-mirrors",
+    Next.TAKE_QUEUES: "To archive it: --take-queues. The archive acknowledges what it has",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own: --mode consumer. It acknowledges "
     "what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "No embedded stack runs in {home}. Set NATS3_NATS_URL; or start a stack: nats3 dev; or name "

@@ -70,6 +70,9 @@ WORDS = {code: code.with_command(", in a shell: ") for code in Next} | {
     Next.SEE_CHUNKS: "See the chunk tables of the hours of {archive}/chunks",
     Next.TAKE_OVER_FOLDER: "Choose another prefix or name. If that catalog is gone for good, take its folder over in "
     "a shell: nats3 store create --take-over",
+    Next.TAKE_MIRRORS: "To archive it as well, in a shell: nats3 account set {rule} --take-mirrors",
+    Next.TAKE_QUEUES: "To archive it, in a shell: nats3 account set {rule} --take-queues. The archive acknowledges "
+    "what it has",
     Next.TAKE_MESSAGES: "Let the archive take them through a consumer of its own; in a shell: nats3 store create "
     "--mode consumer. It acknowledges what is in a chunk, and a work queue then deletes it",
     Next.SET_NATS_URL: "Set NATS3_NATS_URL for Dagster's processes, or start the embedded stack: nats3 dev. None runs "

@@ -31,14 +31,14 @@ class AccountStream(Document):
     ended: str | None = Field(description="When the stream was found to be gone.")
 
     @classmethod
-    def of_plan(cls, one: StreamPlan) -> Self:
-        return cls(**_fields(one))
+    def of_plan(cls, one: StreamPlan, words: Words) -> Self:
+        return cls(**_fields(one, words))
 
 
 class AccountStreamStatus(AccountStream):
     """A stream of the account, with what its archive has not captured."""
 
-    behind: int | None = Field(description="Sequences that the stream has and the archive has not; null: not known.")
+    lag: int | None = Field(description="Sequences that the stream has and the archive has not; null: not known.")
     seconds: float | None = Field(description="Since the oldest of them was stored; null where there is none.")
     time_to_loss: TimeToLoss | None = Field(description="How near the stream is to deleting them; null: not known.")
     error: str | None = Field(description="What is wrong with the stream of the archive.")
@@ -48,8 +48,8 @@ class AccountStreamStatus(AccountStream):
         waiting = one.condition.waiting if one.condition else None
         error = one.condition.error if one.condition else None
         return cls(
-            **_fields(one.plan),
-            behind=waiting.behind if waiting else None,
+            **_fields(one.plan, words),
+            lag=waiting.behind if waiting else None,
             seconds=round(waiting.behind_s, 3) if waiting and waiting.behind else None,
             time_to_loss=TimeToLoss.of(one.loss) if one.loss else None,
             error=error.text_in(words) if error else None,
@@ -72,12 +72,12 @@ class PlannedRule(Rule):
     streams: list[AccountStream]
 
     @classmethod
-    def of_preview(cls, rule: AccountRule, streams: Sequence[StreamPlan]) -> Self:
-        return cls(**_rule(rule, None, streams), streams=[AccountStream.of_plan(one) for one in streams])
+    def of_preview(cls, rule: AccountRule, streams: Sequence[StreamPlan], words: Words) -> Self:
+        return cls(**_rule(rule, None, streams), streams=[AccountStream.of_plan(one, words) for one in streams])
 
     @classmethod
-    def of_kept(cls, kept: KeptRule, streams: Sequence[StreamPlan]) -> Self:
-        return cls(**_rule(kept.rule, kept, streams), streams=[AccountStream.of_plan(one) for one in streams])
+    def of_kept(cls, kept: KeptRule, streams: Sequence[StreamPlan], words: Words) -> Self:
+        return cls(**_rule(kept.rule, kept, streams), streams=[AccountStream.of_plan(one, words) for one in streams])
 
 
 class FailedChange(Document):
@@ -97,7 +97,7 @@ class ChangedAccountRule(PlannedRule):
     def of_change(cls, done: ChangedRule, words: Words) -> Self:
         return cls(
             **_rule(done.after.rule, done.after, done.streams),
-            streams=[AccountStream.of_plan(one) for one in done.streams],
+            streams=[AccountStream.of_plan(one, words) for one in done.streams],
             changed=list(done.archives),
             failed=[FailedChange(archive=name, error=error.text_in(words)) for name, error in done.failed.items()],
         )
@@ -134,13 +134,13 @@ def _rule(rule: AccountRule, kept: KeptRule | None, streams: Iterable[StreamPlan
     }
 
 
-def _fields(one: StreamPlan) -> dict[str, Any]:
+def _fields(one: StreamPlan, words: Words) -> dict[str, Any]:
     return {
         "stream": one.stream,
         "action": one.action,
         "archive": one.archive_name or None,
-        "why": one.why or None,
-        "next": one.hint or None,
+        "why": one.reason.what if one.reason else None,
+        "next": (one.reason.hint_in(words) or None) if one.reason else None,
         "messages": one.state.messages if one.state else None,
         "bytes": one.state.bytes if one.state else None,
         "ended": stamp_of(one.archive.ended_at) if one.archive else None,

@@ -168,7 +168,7 @@ def stream_changed(incarnation: Incarnation, what: str) -> StreamChanged:
 
 async def _listed(client: Connection, body: Mapping[str, Any]) -> list[StreamState]:
     states = [_state(info) async for info in pages(client, "STREAM.LIST", "streams", body)]
-    # A stream that is deleted between two pages moves those behind it.
+    # A stream that is made between two pages moves those after it into the next one.
     return sorted({state.name: state for state in states}.values(), key=lambda state: state.name)
 
 

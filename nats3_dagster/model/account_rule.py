@@ -52,7 +52,7 @@ class AccountRule(ArchiveOptions):
         default=(),
         metadata=setting(
             Kind.TEXTS,
-            "Leave out the streams whose names match, also those that --match takes.",
+            "Leave out the streams whose names match, also those that another pattern takes.",
             metavar="PATTERN",
             pattern=_PATTERN,
             limit=_MOST_PATTERNS,
@@ -89,7 +89,7 @@ class AccountRule(ArchiveOptions):
         metadata=setting(
             Kind.CHOICE,
             "What to do when a stream was deleted and made again. adopt: its archive goes on with the new one. ask: it "
-            "waits until somebody decides, nats3 store run --adopt.",
+            "waits until a person lets it adopt the new one.",
             metavar="WHAT",
         ),
     )
@@ -155,7 +155,7 @@ class AccountArchive:
     rule_id: int | None
     # When its stream was found to be deleted; None while it is not known to be.
     ended_at: datetime | None
-    # When somebody deleted it; None for an archive that is there.
+    # When it was deleted; None for an archive that is there.
     deleted_at: datetime | None
     # When its newest incarnation was created, as the server told it, in nanoseconds; None before the first one.
     created_ns: int | None

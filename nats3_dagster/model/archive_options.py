@@ -1,5 +1,5 @@
-"""How archives are captured, kept and copied, whichever streams they have: the settings that one archive and a rule for
-many have in common."""
+"""Options of archives: when they are captured, how long they are kept and where they are copied, for one archive and for
+a rule that makes many."""
 
 from dataclasses import dataclass, field, replace
 

@@ -56,7 +56,7 @@ def account(wire: Wire) -> None:
 
 
 def said(streams: tuple[StreamPlan, ...]) -> dict[str, str]:
-    return {one.stream: one.action + (f": {one.why}" if one.why else "") for one in streams}
+    return {one.stream: one.action + (f": {one.reason.what}" if one.reason else "") for one in streams}
 
 
 def archives(workspace: Workspace) -> dict[str, str]:

@@ -47,7 +47,7 @@ def test_a_rule_from_its_preview_to_its_end(nats3: Command, settings: Settings, 
     shown: dict[str, Any] = said(nats3, "account", "get", "all")
     assert (shown["archived"], shown["left_out"], shown["max_age_s"]) == (1, 2, 300)
     ev = shown["streams"][0]
-    assert (ev["stream"], ev["archive"], ev["behind"], ev["time_to_loss"]["level"]) == ("EV", "EV", 2, "ok")
+    assert (ev["stream"], ev["archive"], ev["lag"], ev["time_to_loss"]["level"]) == ("EV", "EV", 2, "ok")
 
     again = said(nats3, "account", "set", "all", "--exclude", "JOBS", "--dry-run")
     assert {one["stream"]: one["action"] for one in again["streams"]}["KV_a-b"] == "create"

@@ -484,6 +484,7 @@ def test_a_document_is_checked_without_the_server() -> None:
                 "table",
                 "hold",
                 "history",
+                "account",
             },
         ),
         (

@@ -30,10 +30,10 @@ def create_account_rule(
         streams = rules.preview(work, rule, create_bucket=body.create_bucket)
         if dry_run:
             response.status_code = 200
-            return PlannedRule.of_preview(rule, streams)
+            return PlannedRule.of_preview(rule, streams, WORDS)
         kept = rules.create(work, rule, create_bucket=body.create_bucket)
     later.add_task(reload_dagster, work.settings)
-    return PlannedRule.of_kept(kept, streams)
+    return PlannedRule.of_kept(kept, streams, WORDS)
 
 
 @router.get("", response_model=list[Account])
@@ -44,8 +44,8 @@ def list_account_rules(work: Work) -> Json:
 
 @router.get("/{name}", response_model=Account)
 def get_account_rule(name: Name, work: Work) -> Json:
-    """One rule: each stream of the account, its archive, how far behind it is and how near to loss, or why it has
-    none."""
+    """One rule: each stream of the account, its archive, what is not captured yet and how near to loss it is, or why it
+    has none."""
     (found,) = status(work, [name])
     return Json(Account.of(found, WORDS))
 
@@ -56,7 +56,8 @@ def change_account_rule(name: Name, body: ChangeAccountRule, work: Work, dry_run
     wanted = body.wanted()
     with body.named():
         if dry_run:
-            return PlannedRule.of_kept(*rules.preview_change(work, name, wanted, create_bucket=body.create_bucket))
+            kept, streams = rules.preview_change(work, name, wanted, create_bucket=body.create_bucket)
+            return PlannedRule.of_kept(kept, streams, WORDS)
         done = rules.change(work, name, wanted, create_bucket=body.create_bucket)
     return ChangedAccountRule.of_change(done, WORDS)
 

@@ -34,7 +34,7 @@ class Followed:
     ended: list[str] = field(default_factory=list[str])
     # Their streams were made again, and they go on with the new ones.
     adopted: list[str] = field(default_factory=list[str])
-    # The rule takes their streams no more.
+    # The rule does not take their streams any longer.
     released: list[str] = field(default_factory=list[str])
     # By stream.
     problems: dict[str, Nats3Error] = field(default_factory=dict[str, Nats3Error])

@@ -9,26 +9,25 @@ from typing import Literal
 
 from nats3_dagster.archive.restore.configuration import is_unfinished
 from nats3_dagster.archive.source.streams import verdict
-from nats3_dagster.errors import OperatorError
+from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, StreamState
 from nats3_dagster.model.account_rule import AccountArchive, AccountRule, KeptRule
+from nats3_dagster.steps import Next
 
 # archived: the rule's archive has it. remade: it does, and the stream was deleted and made again since. ended: it does,
 # and the stream is gone. create: it is to get an archive. left_out: it gets none. released: the rule's archive has it,
-# and the rule takes it no more.
+# and the rule does not take it any longer.
 Action = Literal["create", "archived", "remade", "ended", "released", "left_out"]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What a rule says of one stream."""
+    """A stream of the account, as a rule has it."""
 
     stream: str
     action: Action
-    # Why it is left out or released; empty for the others.
-    why: str = ""
-    # What to do so that it is archived; empty where nothing can be done, or is to be.
-    hint: str = ""
+    # Why it is left out or released, and what to do so that it is archived; None for the others.
+    reason: Nats3Error | None = None
     # The stream as it is now; None for one that is gone.
     state: StreamState | None = None
     # The archive to be created.
@@ -53,12 +52,6 @@ def plan(
     """Returns what the rule says of each stream, by name. `rule_id`: of a rule of the catalog; None for one that is to
     be created. `older`: the rules before it, whose streams are theirs."""
     return _Plan(rule, states, archives, rule_id, older).streams()
-
-
-@dataclass(frozen=True, slots=True)
-class _LeftOut(Exception):
-    why: str
-    hint: str = ""
 
 
 class _Plan:
@@ -91,54 +84,50 @@ class _Plan:
         try:
             self._check_name(name)
             if other := self._whole.get(name):
-                raise _LeftOut(f"archive {other.name} has it")
+                raise OperatorError(f"archive {other.name} has it")
             if deleted := self._deleted.get(name):
-                hint = f"To have it again: nats3 store create {deleted.name}"
-                raise _LeftOut(f"its archive {deleted.name} was deleted", hint)
+                raise OperatorError(f"its archive {deleted.name} was deleted", Next.CREATE_ARCHIVE_AGAIN())
             return StreamPlan(name, "create", state=state, spec=self._spec(state))
-        except _LeftOut as error:
-            return StreamPlan(name, "left_out", error.why, error.hint, state)
+        except Nats3Error as error:
+            return StreamPlan(name, "left_out", error, state)
 
     def _archived(self, name: str, own: AccountArchive, state: StreamState | None) -> StreamPlan:
         if state is None:
             return StreamPlan(name, "ended", archive=own)
         try:
             self._check_name(name)
-        except _LeftOut as error:
-            return StreamPlan(name, "released", error.why, state=state, archive=own)
+        except OperatorError as error:
+            return StreamPlan(name, "released", error, state, archive=own)
         is_remade = own.created_ns is not None and own.created_ns != state.incarnation.created_ns
         return StreamPlan(name, "remade" if is_remade else "archived", state=state, archive=own)
 
     def _check_name(self, name: str) -> None:
-        """Raises _LeftOut for a stream that the rule does not take by its name."""
+        """Raises OperatorError for a stream that the rule does not take by its name."""
         if not self._rule.is_matched(name):
-            raise _LeftOut("no pattern of the rule takes it", "Add a pattern: --match")
+            raise OperatorError("no pattern of the rule takes it")
         if self._rule.is_excluded(name):
-            raise _LeftOut("it is excluded by the rule")
+            raise OperatorError("it is excluded by the rule")
         for kept in self._older:
             if kept.rule.is_matched(name) and not kept.rule.is_excluded(name):
-                raise _LeftOut(f"rule {kept.name} has it")
+                raise OperatorError(f"rule {kept.name} has it")
 
     def _spec(self, state: StreamState) -> ArchiveSpec:
-        """The archive of a stream. Raises _LeftOut where it is not to have one."""
+        """The archive of a stream. Raises OperatorError where it is not to have one."""
         if is_unfinished(state.config):
-            raise _LeftOut("it is being restored")
+            raise OperatorError("it is being restored")
         if not self._rule.take_mirrors and (origin := self._origin(state)):
-            raise _LeftOut(origin, "To archive it as well: --take-mirrors")
+            raise OperatorError(origin, Next.TAKE_MIRRORS(rule=self._rule.name))
         judged = verdict(state)
         if judged.mode is None:
             assert judged.error is not None
-            raise _LeftOut(judged.error.what, str(judged.error.hint))
+            raise judged.error
         if judged.mode == "consumer" and not self._rule.take_queues:
             retention = state.config.get("retention")
             why = f"it has {retention} retention, and an archive would be one of its consumers"
-            raise _LeftOut(why, "To archive it: --take-queues")
-        try:
-            spec = self._rule.archive(state.name, taken=judged.mode == "consumer")
-        except OperatorError as error:
-            raise _LeftOut(error.what, str(error.hint)) from None
+            raise OperatorError(why, Next.TAKE_QUEUES(rule=self._rule.name))
+        spec = self._rule.archive(state.name, taken=judged.mode == "consumer")
         if other := self._by_name.get(spec.name):
-            raise _LeftOut(f"archive {other.name}, of stream {other.stream}, has the name that its own would have")
+            raise OperatorError(f"archive {other.name}, of stream {other.stream}, has the name that its own would have")
         return spec
 
     def _origin(self, state: StreamState) -> str:
@@ -159,7 +148,7 @@ class _Plan:
             return False
         try:
             self._check_name(name)
-        except _LeftOut:
+        except OperatorError:
             return False
         sources = _only_sources(state.config)
         if sources and not self._rule.take_mirrors:

@@ -67,7 +67,7 @@ def preview(workspace: Workspace, rule: AccountRule, *, create_bucket: bool = Fa
     accounts = workspace.catalog.accounts
     rules = accounts.rules()
     if any(one.name == rule.name for one in rules):
-        raise Conflict(f"There is a rule {rule.name} already", "Use another name, or nats3 account set")
+        raise Conflict(f"There is a rule {rule.name} already", "Use another name, or change that rule")
     _missing(workspace, rule, rule.copies, create_bucket)
     return plan(rule, account_states(workspace), accounts.archives(), older=rules)
 
@@ -100,8 +100,8 @@ def change(
     create_bucket: bool = False,
     on_change: OnChange = lambda archive, done, total: None,
 ) -> ChangedRule:
-    """Give a rule other values of these settings. Its archives get them too, those that somebody gave another value
-    since included; the others are as before. Raises Unknown, OperatorError for what cannot change, Conflict when
+    """Give a rule other values of these settings. Its archives get them too, also those that have
+    another value by now; their other settings stay. Raises Unknown, OperatorError for what cannot change, Conflict when
     another process changed the rule meanwhile, SourceError."""
     accounts = workspace.catalog.accounts
     kept = accounts.get(name)

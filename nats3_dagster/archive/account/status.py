@@ -1,5 +1,5 @@
-"""The state of an account as a rule has it: which streams are archived, how far behind, how near to loss, and why the
-others are not.
+"""The state of an account as a rule has it: which streams are archived, what of them is not yet and how near to loss
+that is, and why the others are not.
 
 Invariant: nothing is written.
 """

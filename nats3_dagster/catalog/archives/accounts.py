@@ -1,6 +1,6 @@
 """Rules for the streams of an account, and the archives that they made.
 
-Invariant: a rule that ends, or takes a stream no more, leaves the archive as it is.
+Invariant: a rule that ends, or does not take a stream any longer, leaves the archive as it is.
 """
 
 import json
@@ -57,7 +57,7 @@ class Accounts:
             with self._session.transaction() as sql:
                 row = sql.row(_Row, "create_account_rule", name=rule.name, settings=_text(rule))
         except errors.UniqueViolation as error:
-            raise Conflict(f"There is a rule {rule.name} already", "Use another name, or nats3 account set") from error
+            raise Conflict(f"There is a rule {rule.name} already", "Use another name, or change that rule") from error
         assert row is not None
         return row.kept()
 

@@ -52,10 +52,10 @@ def create(
     with Workspace(Settings.load()) as workspace:
         streams = rules.preview(workspace, rule, create_bucket=body.create_bucket)
         if dry_run:
-            view = PlannedRule.of_preview(rule, streams).plain()
+            view = PlannedRule.of_preview(rule, streams, WORDS).plain()
         else:
             kept = rules.create(workspace, rule, create_bucket=body.create_bucket)
-            view = PlannedRule.of_kept(kept, streams).plain()
+            view = PlannedRule.of_kept(kept, streams, WORDS).plain()
     _show_plan(output, view)
     if dry_run:
         note("Nothing was changed")
@@ -74,14 +74,14 @@ def set_(
     output: Output = Format.table,
 ) -> None:
     """Change a rule. Settings of archives are given to those that the rule has, too; an archive whose stream the rule
-    takes no more goes on by itself."""
+    does not take any longer goes on by itself."""
     wanted = cleared(AccountRule, by_key(AccountRule, given))
     if not wanted:
         raise OperatorError("There is nothing to change", "Give a setting with its new value, like --exclude 'tmp*'")
     with Workspace(Settings.load()) as workspace:
         if dry_run:
             kept, streams = rules.preview_change(workspace, name, wanted, create_bucket=create_bucket)
-            _show_plan(output, PlannedRule.of_kept(kept, streams).plain())
+            _show_plan(output, PlannedRule.of_kept(kept, streams, WORDS).plain())
             note("Nothing was changed")
             return
         done = rules.change(workspace, name, wanted, create_bucket=create_bucket)
@@ -109,8 +109,8 @@ def list_(watch: Watch = None, output: Output = Format.table) -> None:
 
 @app.command()
 def get(name: RuleName, watch: Watch = None, output: Output = Format.table) -> None:
-    """One rule: each stream of the account, its archive, how far behind it is and how near to loss, or why it has
-    none."""
+    """One rule: each stream of the account, its archive, what is not captured yet and how near to loss it is, or why it
+    has none."""
     settings = Settings.load()
 
     def look() -> dict[str, Any]:

@@ -27,7 +27,7 @@ STREAMS: Columns = {
     "STREAM": lambda s: s["stream"],
     "STATE": lambda s: _STATES[s["action"]],
     "ARCHIVE": lambda s: s["archive"] or "none",
-    "BEHIND": lambda s: s["behind"],
+    "LAG": lambda s: s["lag"],
     "LOSS": lambda s: s["time_to_loss"]["text"] if s["time_to_loss"] else None,
     "WHY": lambda s: _why(s),
 }
@@ -38,7 +38,7 @@ LIST: Columns = {
     "ARCHIVED": lambda r: r["archived"],
     "LEFT OUT": lambda r: r["left_out"],
     "ENDED": lambda r: r["ended"],
-    "BEHIND": lambda r: sum(s["behind"] or 0 for s in r["streams"]),
+    "LAG": lambda r: sum(s["lag"] or 0 for s in r["streams"]),
     "NEAR LOSS": lambda r: sum((s["time_to_loss"] or {}).get("level") in ("warn", "error") for s in r["streams"]),
     "BUCKET": lambda r: "/".join(filter(None, (r["bucket"], r["prefix"]))),
 }

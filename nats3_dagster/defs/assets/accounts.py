@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dagster import AssetMaterialization, AssetSpec, MetadataValue
@@ -25,7 +25,7 @@ def account_asset(naming: Naming, platform: Platform, rule: str) -> AssetSpec:
     return AssetSpec(
         naming.account_key(rule),
         description=f"Streams of the account by the rule {code(rule)}: which has an archive, and why the others have "
-        "none. `account_sensor` reports each change here; `nats3 account get` also says how far behind each is.",
+        f"none. `account_sensor` reports each change here. In a shell: nats3 account get {rule}",
         **described,
     )
 
@@ -42,8 +42,8 @@ def account_event(naming: Naming, found: "Followed") -> AssetMaterialization:
             "left_out": len(left_out),
             "ended": counts["ended"],
             "failed": len(found.problems),
-            **({"failures": MetadataValue.md(_failures(found))} if found.problems else {}),
-            **({"streams_left_out": MetadataValue.md(_table(left_out))} if left_out else {}),
+            **({"failures": MetadataValue.md(_failures(naming, found))} if found.problems else {}),
+            **({"streams_left_out": MetadataValue.md(_table(naming, left_out))} if left_out else {}),
             "in_the_shell": f"nats3 account get {found.rule.name}",
         },
     )
@@ -52,19 +52,26 @@ def account_event(naming: Naming, found: "Followed") -> AssetMaterialization:
 def digest(found: "Followed") -> str:
     """Returns a text that another one differs from if the page would: an event for each tick would fill Dagster's
     tables."""
-    said = [(one.stream, "archived" if one.action == "create" else one.action, one.why) for one in found.streams]
+    said = [
+        (one.stream, "archived" if one.action == "create" else one.action, one.reason.what if one.reason else "")
+        for one in found.streams
+    ]
     problems = sorted((stream, error.what) for stream, error in found.problems.items())
     return hashlib.sha256(repr((said, problems)).encode()).hexdigest()[:16]
 
 
-def _table(streams: Iterable["StreamPlan"]) -> str:
-    rows = [f"| {cell(one.stream)} | {cell(one.why)} | {cell(one.hint)} |" for one in streams]
+def _table(naming: Naming, streams: Iterable["StreamPlan"]) -> str:
+    rows = [
+        f"| {cell(one.stream)} | {cell(one.reason.what)} | {cell(one.reason.hint_in(naming.words))} |"
+        for one in streams
+        if one.reason
+    ]
     return _cut(["| stream | why | to archive it |", "|---|---|---|"], rows)
 
 
-def _failures(found: "Followed") -> str:
-    problems: Mapping[str, Exception] = found.problems
-    rows = [f"| {cell(stream)} | {cell(str(error))} |" for stream, error in sorted(problems.items())]
+def _failures(naming: Naming, found: "Followed") -> str:
+    failures = sorted(found.problems.items())
+    rows = [f"| {cell(stream)} | {cell(error.text_in(naming.words))} |" for stream, error in failures]
     return _cut(["| stream | failure |", "|---|---|"], rows)
 
 

@@ -27,8 +27,8 @@ def account_sensor(naming: Naming = PROJECT) -> SensorDefinition:
         name=naming.name("account_sensor"),
         minimum_interval_seconds=INTERVAL_S,
         default_status=DefaultSensorStatus.RUNNING,
-        description="Gives each stream that a rule for the account takes an archive (nats3 account create), ends the "
-        "archives of streams that were deleted, and goes on with those that were made again. It starts no runs.",
+        description="Gives each stream that a rule for the account takes an archive, ends the archives of streams that "
+        "were deleted, and goes on with those that were made again. Rules are made in a shell: nats3 account create",
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         # It imports nats, 0.1 s of each load of the definitions.
@@ -60,7 +60,7 @@ def _said(found: "Followed") -> list[str]:
         "created": found.created,
         "ended, their streams are gone": found.ended,
         "gone on with streams that were made again": found.adopted,
-        "left to themselves, the rule takes them no more": found.released,
+        "not of the rule any longer, they go on": found.released,
     }
     texts = [f"{what}: {_counted(names)}" for what, names in done.items() if names]
     return texts + ([f"{found.left:,} streams wait for the next tick"] if found.left else [])
