@@ -1,5 +1,5 @@
-"""Options of archives: when they are captured, how long they are kept and where they are copied, for one archive and for
-a rule that makes many."""
+"""Options of archives: when they are captured, how long they are kept and where they are copied, for one archive and
+for a rule that makes many."""
 
 from dataclasses import dataclass, field, replace
 

@@ -15,6 +15,7 @@ from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.buckets import missing_buckets
 from nats3_dagster.archive.stored.folder import PATIENCE_S
 from nats3_dagster.errors import Nats3Error
+from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, ReplayPreset, StreamState
 from nats3_dagster.model.account_rule import KeptRule
@@ -44,6 +45,7 @@ def create(
         for name in missing:
             objects.create_bucket(workspace.settings.store, name)
         archive = _create(workspace, named, state, job_name=job_name, paused=paused, presets=presets, rule=rule)
+        fault_point("archive.created")
         try:
             folder.claim(workspace, archive, take_over=take_over)
             folder.check_create_only(workspace, archive)
