@@ -1,6 +1,6 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
-.PHONY: help setup setup-user demo test test-quick spark-versions bench latency year check dev lock clean faults mutants \
+.PHONY: help setup setup-user demo test thorough test-quick spark-versions bench latency year check dev lock clean faults mutants \
     old-nats-servers object-lock-store cloud-stores kubernetes containers
 
 BIN = .venv/bin
@@ -16,6 +16,7 @@ RUN = if [ -d .nats3/java ]; then JAVA_HOME="$$(cd .nats3/java && pwd -P)"; expo
 help:
 	@echo "make demo [UI=1]         archive and replay this host's logs, and compare every message"
 	@echo "make test [ARGS=...]     the whole suite, or what pytest is told by ARGS"
+	@echo "make thorough            what .ci/run leaves out of make test: clusters, JVMs, daemons, a browser"
 	@echo "make test-quick          all of it that starts no cluster, JVM, browser or Dagster: minutes"
 	@echo "make spark-versions [VERSIONS=\"4.0 4.1\"]   the tests of Spark on each version of PySpark"
 	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
@@ -48,6 +49,11 @@ test: setup
 	@scripts/chromium.sh .nats3/bin || true # without one, the browser tests say so: skipped, or in CI failed
 	@scripts/pgbouncer.sh || true # as with Chromium
 	@$(RUN) $(BIN)/python -m pytest $(ARGS)
+
+thorough: setup
+	@scripts/chromium.sh .nats3/bin || true
+	@scripts/pgbouncer.sh || true
+	@$(RUN) $(BIN)/python -m pytest -m thorough $(ARGS)
 
 test-quick: setup
 	@$(RUN) $(BIN)/python -m pytest -m "not slow" $(ARGS)

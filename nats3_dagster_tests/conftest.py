@@ -47,12 +47,14 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.seconds import seconds_by_folder
 from nats3_dagster_tests.support.servers import clouds
+from nats3_dagster_tests.support.thorough import is_thorough
 from nats3_dagster_tests.support.wire import Wire
 
 # A time limit for one example fails on a machine that is busy with something else, and says nothing of the code.
 hypothesis.settings.register_profile("nats3", deadline=None)
 hypothesis.settings.load_profile("nats3")
 
+_HERE = Path(__file__).parent
 _TEMPLATE = "nats3_template"
 # How much of an hour a test gets that does not ask for more (`steady_hour`).
 _STEADY_S = 20
@@ -105,9 +107,8 @@ def pytest_configure() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """A run of what the packaged nats-server is asked again imports no other test."""
-    if config.option.markexpr == "nats" and collection_path.suffix == ".py" and not _depends_on_nats(collection_path):
-        return True
-    return None
+    is_of_nats = config.option.markexpr.split(" and ")[0] == "nats"
+    return True if is_of_nats and collection_path.suffix == ".py" and not _depends_on_nats(collection_path) else None
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -127,6 +128,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         speaks = fixtures & _SPEAKING or ("nats_session" in fixtures and "settings" not in fixtures)
         if speaks and not fixtures & _THROUGH and _depends_on_nats(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.nats)
+        if is_thorough(f"{item.path.relative_to(_HERE).with_suffix('')}::{item.name}"):
+            item.add_marker(pytest.mark.thorough)
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:

@@ -10,9 +10,15 @@ from nats3_dagster_tests.faults.play import FAULTS, play
 from nats3_dagster_tests.faults.registry import Fault
 from nats3_dagster_tests.faults.table import command
 from nats3_dagster_tests.faults.topology import Topology
+from nats3_dagster_tests.support.thorough import FAULTS_IN_CI
 
 SEED = 1
-SHORT = [fault for fault in FAULTS.values() if fault.short]
+assert {fault.name for fault in FAULTS.values() if fault.short} >= FAULTS_IN_CI
+SHORT = [
+    pytest.param(fault, id=fault.name, marks=() if fault.name in FAULTS_IN_CI else pytest.mark.thorough)
+    for fault in FAULTS.values()
+    if fault.short
+]
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +28,7 @@ def servers() -> Iterator[Topology]:
 
 
 @pytest.mark.steady_hour(60)
-@pytest.mark.parametrize("fault", SHORT, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", SHORT)
 def test_survived(servers: Topology, fault: Fault) -> None:
     try:
         version = version_of(find_nats_server())

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nats3_dagster_tests.support import thorough
+
 _PASSES = "def test_first(): pass\ndef test_second(): pass\n"
 _DIES = "import os\ndef test_dies(): os._exit(1)\ndef test_after(): pass\n"
 
@@ -20,6 +22,15 @@ _DIES = "import os\ndef test_dies(): os._exit(1)\ndef test_after(): pass\n"
 )
 def test_a_run_ends_though_a_process_dies(tmp_path: Path, files: list[str], processes: int, passed: int) -> None:
     assert f"1 failed, {passed} passed" in _run(tmp_path, files, processes)
+
+
+def test_what_ci_leaves_out_is_there() -> None:
+    """A file that got another name would be back in CI, and nobody would notice."""
+    root = Path(__file__).parents[1]
+    assert [name for name in thorough.files() if not (root / f"{name}.py").is_file()] == []
+    assert thorough.is_thorough("http/test_fuzz::test_a[b]")
+    assert not thorough.is_thorough("acceptance/test_readme::test_every_command_does_what_it_says")
+    assert thorough.is_thorough("acceptance/test_readme::test_another_demo_touches_nothing_of_what_was_made_before")
 
 
 def test_a_failure_with_bytes_that_are_not_utf8_is_shown(tmp_path: Path) -> None:
