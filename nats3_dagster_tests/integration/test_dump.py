@@ -53,7 +53,7 @@ def test_a_dump_is_one_moment_and_a_load_all_of_it_or_nothing(
     cases = [
         (file.read_bytes()[:-20], "not whole"),
         (b"no dump", "not a dump"),
-        (compress(whole.replace(b'"schema": "0101"', b'"schema": "0099"')), "The dump is of schema 0099"),
+        (compress(whole.replace(b'"schema": "0102"', b'"schema": "0099"')), "The dump is of schema 0099"),
         # Rows that add up to other sums, with the digest of the rows that were there.
         (compress(whole.replace(b"log.1\t3", b"log.1\t4")), "its own digest"),
     ]

@@ -98,6 +98,7 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
     # Its own step evaluates them.
     assert list(capture.asset_check_keys) == []
     assert sorted(s.name for s in repository.sensor_defs) == [
+        "account_sensor",
         "audit_capture_sensor",
         "audit_seal_sensor",
         "catalog_sensor",

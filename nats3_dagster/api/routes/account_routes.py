@@ -19,7 +19,12 @@ Name = Annotated[Text, Path(description="Name of the rule.", examples=["everythi
 DryRun = Annotated[bool, Query(description="Say what would happen with each stream, and change nothing.")]
 
 
-@router.post("", status_code=201, response_model=PlannedRule)
+@router.post(
+    "",
+    status_code=201,
+    response_model=PlannedRule,
+    responses={200: {"model": PlannedRule, "description": "A preview: nothing was changed."}},
+)
 def create_account_rule(
     body: CreateAccountRule, work: Work, response: Response, later: BackgroundTasks, dry_run: DryRun = False
 ) -> Any:
