@@ -3,8 +3,8 @@
     python -m nats3_dagster_tests.mutants [--only cut,seals] [--each 40] [--seed 1] [--jobs 2] [--pure]
 
 `--each N` takes N mutants of each module, chosen by the seed. `--pure`: by tests without a server alone. What was
-judged before is not judged again while its tests are the same. Fails if a mutant lives that survivors.toml does not
-name.
+judged before is not judged again while its tests are the same, and what survivors.toml names is not judged. Fails if
+another mutant lives.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from nats3_dagster_tests.mutants import report
@@ -22,7 +23,8 @@ from nats3_dagster_tests.mutants.record import Reached, Record, Verdict
 from nats3_dagster_tests.mutants.sql_changes import sql_mutants
 from nats3_dagster_tests.mutants.table import modules, nearest
 
-# Seconds of tests with servers that a mutant may live through; and of one file of tests while it is traced.
+# Seconds: of tests with servers that a mutant may live through, and that a file of tests, and one of its tests, may
+# take while their reach is looked for.
 _ENOUGH_S, _FILE_S, _TEST_S = 60.0, 580, 170
 
 
@@ -40,8 +42,7 @@ def main() -> None:
     record = Record()
     print(f"{sum(map(len, mutants.values()))} mutants of {len(own)} modules", flush=True)
     verdicts = _Judging(record, arguments.jobs, pure=arguments.pure).verdicts(mutants)
-    known = report.known_survivors()
-    left = report.print_report(mutants, verdicts, known)
+    left = report.print_report(mutants, verdicts)
     print(f"{time.monotonic() - began:.0f} s")
     sys.exit(1 if left else 0)
 
@@ -58,6 +59,8 @@ class _Judging:
 
     def __init__(self, record: Record, jobs: int, *, pure: bool) -> None:
         self._record, self._jobs, self._pure = record, jobs, pure
+        # They are not judged again.
+        self._known = report.known_survivors()
         self._lock = threading.Lock()
 
     def _nearest(self, module: str) -> list[str]:
@@ -68,31 +71,41 @@ class _Judging:
         verdicts: dict[str, Verdict] = {}
         waiting: dict[str, Mutant] = {}
         for mutant in (one for own in mutants.values() for one in own):
-            if verdict := self._record.verdict(mutant, self._nearest(mutant.module)):
+            if report.place_of(mutant) in self._known:
+                verdicts[mutant.key] = Verdict("alive", "", 0, "")
+            elif verdict := self._record.verdict(mutant, self._nearest(mutant.module)):
                 verdicts[mutant.key] = verdict
             else:
                 waiting[mutant.key] = mutant
-        files = sorted({file for mutant in waiting.values() for file in self._nearest(mutant.module)})
-        print(f"{len(waiting)} to judge by {len(files)} files of tests", flush=True)
+        tests = sorted({file for mutant in waiting.values() for file in self._nearest(mutant.module)})
+        print(f"{len(waiting)} to judge by {len(tests)} files of tests", flush=True)
         if waiting:
-            with Crew(self._jobs, files, with_servers=not self._pure) as crew:
+            with Crew(self._jobs, tests, with_servers=not self._pure) as crew:
                 print("Ready", flush=True)
-                crew.tell({"do": "files", "files": [str(ROOT / module) for module in modules()]})
-                verdicts |= self._new_verdicts(crew, waiting, self._reached(crew, files))
+                python = [module for module in modules() if module.endswith(".py")]
+                files = [str(ROOT / module) for module in python]
+                crew.tell({"do": "files", "files": files, "modules": [_dotted(module) for module in python]})
+                verdicts |= self._new_verdicts(crew, waiting, self._reached(crew, tests))
         return verdicts
 
     def _new_verdicts(
         self, crew: Crew, waiting: dict[str, Mutant], reached: dict[str, list[Reached]]
     ) -> dict[str, Verdict]:
         verdicts: dict[str, Verdict] = {}
-        orders: list[dict[str, Any]] = []
-        for key, mutant in waiting.items():
-            own = self._nearest(mutant.module)
-            if tests := _tests(mutant, [test for file in own for test in reached[file]]):
-                orders.append({"key": key, "tests": tests, **_order(mutant)})
-            else:
-                verdicts[key] = self._record.judged(mutant, own, "not reached", "", 0, is_kept=not self._pure)
+        # The tests that killed another mutant of a function, by its module and name.
+        killers: dict[tuple[str, str], set[str]] = {}
         began = time.monotonic()
+
+        def orders() -> Iterator[dict[str, Any]]:
+            for key, mutant in waiting.items():
+                own = self._nearest(mutant.module)
+                with self._lock:
+                    first = frozenset(killers.get((mutant.module, mutant.name), ()))
+                if tests := _tests(mutant, [test for file in own for test in reached[file]], first):
+                    yield {"key": key, "tests": tests, **_order(mutant)}
+                    continue
+                with self._lock:
+                    verdicts[key] = self._record.judged(mutant, own, "not reached", "", 0, is_kept=not self._pure)
 
         def take(order: dict[str, Any], answer: dict[str, Any]) -> None:
             mutant, killer = waiting[order["key"]], answer.get("killer", "")
@@ -102,10 +115,11 @@ class _Judging:
                 is_kept = answer["end"] == "dead" or not self._pure
                 verdict = self._record.judged(mutant, own, answer["end"], killer, answer["seconds"], is_kept=is_kept)
                 verdicts[mutant.key] = verdict
+                killers.setdefault((mutant.module, mutant.name), set()).add(killer)
                 if len(verdicts) % 50 == 0:
                     print(f"{len(verdicts)} of {len(waiting)}, {time.monotonic() - began:.0f} s", flush=True)
 
-        crew.share(orders, take)
+        crew.share(orders(), take)
         return verdicts
 
     def _reached(self, crew: Crew, files: list[str]) -> dict[str, list[Reached]]:
@@ -137,11 +151,12 @@ class _Judging:
         return found
 
 
-def _tests(mutant: Mutant, reached: list[Reached]) -> dict[str, float]:
-    """The tests that reach the mutant and pass without it, the pure and the fast ones first, with their seconds: all
-    pure ones, whose seconds say how busy the machine was when they were traced, and the others up to _ENOUGH_S."""
+def _tests(mutant: Mutant, reached: list[Reached], first: frozenset[str]) -> dict[str, float]:
+    """The tests that reach the mutant and pass without it, the pure ones first, then those of `first`, then the fast
+    ones, with their seconds: all pure ones, whose seconds say how busy the machine was when they were looked at, and
+    the others up to _ENOUGH_S."""
     tests = [test for test in reached if test.passed and _is_reached(mutant, test)]
-    tests.sort(key=lambda test: ("/unit/" not in test.test, test.seconds))
+    tests.sort(key=lambda test: ("/unit/" not in test.test, test.test not in first, test.seconds))
     chosen: dict[str, float] = {}
     spent = 0.0
     for test in tests:
@@ -168,8 +183,7 @@ def _order(mutant: Mutant) -> dict[str, Any]:
     if mutant.module.endswith(".sql"):
         return {"do": "statement", "name": mutant.name, "source": source}
     if not mutant.lines[0]:
-        module = mutant.module.removesuffix(".py").replace("/", ".")
-        return {"do": "variable", "module": module, "source": source}
+        return {"do": "variable", "module": _dotted(mutant.module), "source": source}
     return {
         "do": "function",
         "file": str(ROOT / mutant.module),
@@ -177,6 +191,10 @@ def _order(mutant: Mutant) -> dict[str, Any]:
         "line": mutant.name_line,
         "source": source,
     }
+
+
+def _dotted(module: str) -> str:
+    return module.removesuffix(".py").replace("/", ".")
 
 
 if __name__ == "__main__":

@@ -4,17 +4,18 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import IO, Any, Self
 
 from nats3_dagster_tests.mutants.change import ROOT
 from nats3_dagster_tests.mutants.record import FOLDER
 
-_SERVERS = "nats3_dagster_tests/mutants/servers.py"
+# The test that is run before all mutants, by a process with servers or without.
+_FIRST = {True: "nats3_dagster_tests/mutants/servers.py", False: "nats3_dagster_tests/mutants/no_servers.py"}
 
 
 class Worker:
@@ -28,7 +29,7 @@ class Worker:
         plugin = "nats3_dagster_tests.mutants.worker"
         options = ["-n", "0", "-q", "-s", "-p", plugin, "-p", "no:cacheprovider", "-m", "not slow"]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *options, *([_SERVERS] if with_servers else []), *files],
+            [sys.executable, "-m", "pytest", *options, _FIRST[with_servers], *files],
             cwd=ROOT,
             env={**os.environ, "NATS3_MUTANTS": f"{orders_out},{answers_in}"},
             pass_fds=(orders_out, answers_in),
@@ -95,17 +96,16 @@ class Crew:
             answer = worker.ask(order)
         return answer
 
-    def share(self, orders: list[dict[str, Any]], take: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
-        """Gives each order to the next worker that is free; `take` gets the order and its answer."""
-        waiting: SimpleQueue[dict[str, Any]] = SimpleQueue()
-        for order in orders:
-            waiting.put(order)
+    def share(self, orders: Iterable[dict[str, Any]], take: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
+        """Gives each order to the next worker that is free; `take` gets the order and its answer. An order is made when
+        a worker is free for it."""
+        waiting, lock = iter(orders), threading.Lock()
 
         def work(worker: Worker) -> None:
             while True:
-                try:
-                    order = waiting.get_nowait()
-                except Empty:
+                with lock:
+                    order = next(waiting, None)
+                if order is None:
                     return
                 take(order, worker.ask(order))
 

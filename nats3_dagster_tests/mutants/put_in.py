@@ -31,8 +31,7 @@ def functions_by_file(files: set[str]) -> Functions:
 
 def put_in_function(functions: Functions, file: str, name: str, line: int, source: bytes) -> None:
     """Exchanges the code of the function that begins in this line, and of no other. Raises NotPutInError."""
-    wanted = [code for code in _codes(compile(source, file, "exec")) if code.co_qualname == name]
-    code = next((code for code in wanted if code.co_firstlineno == line), None)
+    code = codes_by_place(compile(source, file, "exec")).get((name, line))
     own = [one for one in functions[file] if one.__code__.co_qualname == name and one.__code__.co_firstlineno == line]
     if code is None or not own:
         raise NotPutInError(f"{file} has no function {name} in line {line}")
@@ -78,6 +77,11 @@ def _with_old_names(value: Any, names: Mapping[str, Any]) -> Any:
     if isinstance(value, Enum):
         return names[type(value).__name__][value.name]
     return value
+
+
+def codes_by_place(module: CodeType) -> dict[tuple[str, int], CodeType]:
+    """Returns the code of each function of a compiled module by its qualified name and first line."""
+    return {(code.co_qualname, code.co_firstlineno): code for code in _codes(module)}
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -27,11 +27,9 @@ def place_of(mutant: Mutant) -> Place:
     return mutant.module, mutant.name, *mutant.was_and_is
 
 
-def print_report(
-    mutants: dict[str, list[Mutant]], verdicts: dict[str, Verdict], known: dict[Place, str]
-) -> list[Mutant]:
+def print_report(mutants: dict[str, list[Mutant]], verdicts: dict[str, Verdict]) -> list[Mutant]:
     """Prints the survivors and the table. Returns the survivors without a reason."""
-    console, left = Console(width=120), list[Mutant]()
+    known, console, left = known_survivors(), Console(width=120), list[Mutant]()
     table = Table("module", "mutants", "dead", "of them hung", "alive", "not reached", "with a reason", "rate")
     whole = Counter[str]()
     for module, own in mutants.items():
@@ -53,5 +51,6 @@ def print_report(
 
 
 def _cells(counts: Counter[str]) -> list[str]:
+    """The numbers of a row, and the rate of those that change something."""
     numbers = [counts[name] for name in ("all", "all dead", "hung", "alive", "not reached", "reason")]
-    return [*map(str, numbers), f"{counts['all dead'] / max(1, counts['all']):.3f}"]
+    return [*map(str, numbers), f"{counts['all dead'] / max(1, counts['all'] - counts['reason']):.3f}"]

@@ -6,8 +6,11 @@ It takes orders, one a line, from the pipe that NATS3_MUTANTS names, and answers
 
 import asyncio
 import gc
+import importlib
 import json
+import math
 import os
+import resource
 import select
 import signal
 import time
@@ -25,6 +28,8 @@ from nats3_dagster_tests.mutants.reach import Reach
 
 # A child may need this much longer than its tests took without a mutant.
 _FACTOR, _MORE_S, _LONGEST_S = 10, 15, 240
+# The same of a single test, in seconds of its processor time.
+_FACTOR_CPU, _MORE_CPU_S = 4, 3
 _HOUR_S, _STEADY_S = 3600, 90
 # Where the session's NATS is, as servers.py says.
 NATS_URL = pytest.StashKey[str]()
@@ -64,13 +69,14 @@ class _Judge:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._items = {item.nodeid: item for item in session.items}
         # It starts what belongs to the session: servers, or the settings that all tests have.
-        first = next((item for item in session.items if item.path.name == "servers.py"), session.items[0])
-        _run_alone(first)
+        _run_alone(next(item for item in session.items if item.path.name in {"servers.py", "no_servers.py"}))
         self._answer({"ready": True, "failure": self._failure})
         for line in self._orders:
             order = json.loads(line)
             match order["do"]:
                 case "files":
+                    for module in order["modules"]:  # some are imported where they are used
+                        importlib.import_module(module)
                     self._functions = put_in.functions_by_file(set(order["files"]))
                     gc.freeze()
                     self._answer({"tests": len(self._items)})
@@ -157,6 +163,7 @@ class _Judge:
             return
         tests = {name: seconds for name, seconds in order["tests"].items() if name in self._items}
         for name, seconds in tests.items():
+            _limit_processor(_MORE_CPU_S + _FACTOR_CPU * seconds)
             self._run(self._items[name], _MORE_S + _FACTOR * seconds)
             if self._failure:
                 yield {"end": "dead", "killer": self._failure}
@@ -165,10 +172,11 @@ class _Judge:
 
     def _reach(self, order: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yields for each test of a file what it reaches, or that it does not pass."""
+        reach = Reach(order["files"], self._functions)
         for item in self._items.values():
             if item.nodeid.split("::")[0] != order["file"]:
                 continue
-            began, reach = time.monotonic(), Reach(order["files"])
+            began = time.monotonic()
             self._failure = self._skipped = ""
             with reach:
                 self._run(item, order["test_limit"])
@@ -189,6 +197,14 @@ class _Judge:
         if url := self._config.stash.get(NATS_URL, ""):
             asyncio.run(_delete_streams(url))
         yield {"end": "cleaned"}
+
+
+def _limit_processor(seconds: float) -> None:
+    """Lets the system end this process after so many more seconds of its processor time: a loop without an end needs
+    them soon, and a machine that is busy does not use them up."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = math.ceil(used.ru_utime + used.ru_stime + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
 
 
 def _run_alone(item: pytest.Item) -> None:

@@ -1,17 +1,21 @@
 """A cut takes out each message that is to be erased, and no other one; a search finds what has one of them."""
 
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from nats3_dagster import fault_points
 from nats3_dagster.archive.captures.rewrite import table_of
 from nats3_dagster.archive.keep import cut as cutting
 from nats3_dagster.archive.keep.cut import Cut, cut
 from nats3_dagster.archive.keep.erased_search import count_in
 from nats3_dagster.chunks import open_chunk
-from nats3_dagster.errors import ChunkError
+from nats3_dagster.errors import ChunkError, Nats3Error
 from nats3_dagster.model import Chunk, SeqRange
 from nats3_dagster.objects import StoreOptions
 from nats3_dagster.settings import Settings
@@ -133,6 +137,35 @@ def test_a_cut_that_would_lose_something_is_no_cut(workspace: Workspace) -> None
             cutting._prove(workspace, replace(meta, covers=covers), kept, rest)
     with pytest.raises(ChunkError, match="would not have the others as they are"):
         cutting._prove(workspace, meta, kept.slice(1), rest)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_new_object_that_the_store_lost_or_damaged_takes_no_place(
+    workspace: Workspace, tmp_path: Path, number: int, is_there: bool
+) -> None:
+    """It is read again after it was put, and before the catalog hears of it."""
+    root, held = workspace.settings.store.folder, tmp_path / "held"
+    assert root
+    fault_points.arm(f"erase.put:hold={held}")
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            cutting = pool.submit(cut_out, workspace, [1, 2, 3, 5, 6, 7, 8], (1, 8), (6, 6))
+            while not held.exists():
+                assert not cutting.done(), cutting.result()
+                time.sleep(0.001)
+            new = sorted(path for path in root.rglob("*.parquet") if "00001-00000000000000000008" not in path.name)
+            assert len(new) == 2
+            data = bytearray(new[number].read_bytes())
+            data[len(data) // 3] ^= 1
+            new[number].unlink()
+            if is_there:
+                new[number].write_bytes(data)
+            Path(f"{held}.go").touch()
+            with pytest.raises(Nats3Error):
+                cutting.result()
+    finally:
+        fault_points.arm("")
 
 
 def test_a_chunk_without_another_message_becomes_gaps(workspace: Workspace) -> None:

@@ -36,6 +36,17 @@ def test_all_hours_are_tried_and_the_first_error_is_raised_with_the_others_besid
     assert not run.is_general
 
 
+@pytest.mark.parametrize(("count", "more"), [(2, ""), (3, ""), (4, "; and 1 more"), (5, "; and 2 more")])
+def test_an_error_names_three_hours_and_counts_the_others(count: int, more: str) -> None:
+    errors = {hour: StoreError(f"reason {number}", "Move it") for number, hour in enumerate(HOURS[:count])}
+    run = HourRun(HOURS)
+    go(run, errors)
+    with pytest.raises(StoreError) as caught:
+        run.raise_errors()
+    named = "; ".join(f"{hour}: {error.what}" for hour, error in list(errors.items())[:3])
+    assert caught.value.what == f"{count} of 5 hours failed. {named}{more}"
+
+
 def test_the_error_of_a_single_hour_is_raised_as_it_is() -> None:
     run, error = HourRun(HOURS[:1]), StoreError("a foreign object", "Move it")
     go(run, {HOURS[0]: error})

@@ -11,6 +11,7 @@ import pytest
 from nats3_dagster_tests.mutants import put_in, python_changes, report, sql_changes
 from nats3_dagster_tests.mutants.change import ROOT, Mutant
 from nats3_dagster_tests.mutants.crew import Crew
+from nats3_dagster_tests.mutants.reach import Reach
 from nats3_dagster_tests.mutants.table import modules, nearest
 
 PYTHON = '''
@@ -110,8 +111,9 @@ def test_tests_of_one_file_judge_one_after_the_other(tmp_path: Path) -> None:
     """A child runs several tests of a file, in any order, and what one sets up for itself is not there in the next."""
     file = tmp_path / "test_three.py"
     file.write_text("".join(f"def test_{name}(tmp_path): assert tmp_path\n" for name in "abc"))
+    # pytest gives a file outside of the checkout no name.
     with Crew(1, [str(file)], with_servers=False) as crew:
-        order = {"do": "reach", "file": file.name, "files": {}, "limit": 100, "test_limit": 100}
+        order = {"do": "reach", "file": "", "files": {}, "limit": 100, "test_limit": 100}
         found = crew.tell(order)["lines"]
     assert [(one["test"].split("::")[-1], one["passed"]) for one in found] == [
         ("test_a", True),
@@ -131,3 +133,43 @@ def test_a_change_that_a_process_cannot_take_is_not_judged() -> None:
         with nullcontext() if is_taken else pytest.raises(put_in.NotPutInError):
             put_in.put_in_function({"file": [inner]}, "file", "outer.<locals>.inner", 2, changed)
         assert inner() == 8
+
+
+def test_each_statement_that_a_test_reaches(tmp_path: Path) -> None:
+    source = """\
+def outer(one):
+    if one > 1:
+        def inner():
+            return (
+                one + 1
+            )
+        return inner()
+    elif one < 0:
+        one += 1
+    for n in [one]:
+        match n:
+            case 0 if one:
+                return 1
+            case _:
+                continue
+    try:
+        raise KeyError(one)
+    except KeyError:
+        return one
+    finally:
+        one = 0
+"""
+    file = tmp_path / "module.py"
+    file.write_text(source)
+    names: dict[str, Any] = {}
+    exec(compile(source, str(file), "exec"), names)
+    outer = names["outer"]
+    reach = Reach({str(file): "module"}, {str(file): [outer]})
+    for given, answer, lines in (
+        (2, 3, [2, 3, 4, 7]),
+        (0, 0, [2, 8, 10, 11, 12, 15, 16, 17, 19, 21]),
+        (-1, 0, [2, 8, 9, 10, 11, 12, 15, 16, 17, 19, 21]),
+    ):
+        with reach:
+            assert outer(given) == answer
+        assert reach.lines() == {"module": lines}
