@@ -69,7 +69,8 @@ class CapturePlan:
         becomes the same chunk whatever is captured with it."""
         total = sum(r.size for r in self.missing)
         count = max(1, min(parallel, max(-(-total // TASK_SEQS), len(self.job.hours) // TASK_HOURS)))
-        return tuple(_shares(self.missing, -(-total // count), [first for _, first in self.job.hours]))
+        bounds = [first for _, first in self.job.hours] + [span.last + 1 for span in self.spans[-1:]]
+        return tuple(_shares(self.missing, -(-total // count), bounds))
 
 
 def plan(workspace: Workspace, source: Source, hours: Sequence[str]) -> CapturePlan:
@@ -130,17 +131,18 @@ def _witness(link: Link, stream: str, windows: Sequence[HourWindow]) -> Witness 
     return None
 
 
-def _shares(ranges: Sequence[SeqRange], size: int, firsts: Sequence[int]) -> Iterator[tuple[SeqRange, ...]]:
-    """The ranges in shares of about `size` sequences, the last one of less. `firsts`: of each hour."""
+def _shares(ranges: Sequence[SeqRange], size: int, bounds: Sequence[int]) -> Iterator[tuple[SeqRange, ...]]:
+    """The ranges in shares of about `size` sequences, the last one of less. `bounds`: where each hour begins, and what
+    comes after the last one."""
     share: list[SeqRange] = []
     room = size
     for whole in ranges:
         first = whole.first
         while first <= whole.last:
             last = first + room - 1
-            following = bisect_right(firsts, last)
-            if 0 < following < len(firsts) and firsts[following] - firsts[following - 1] < TASK_SEQS:
-                last = firsts[following] - 1
+            following = bisect_right(bounds, last)
+            if 0 < following < len(bounds) and bounds[following] - bounds[following - 1] < TASK_SEQS:
+                last = bounds[following] - 1
             part = SeqRange(first, min(last, whole.last))
             share.append(part)
             first, room = part.last + 1, room - part.size
