@@ -1,9 +1,13 @@
 """Removals: an object that is going away cannot be part of an archive."""
 
+import random
+from dataclasses import dataclass, replace
+
+import psycopg
 import pytest
 
 from nats3_dagster.errors import Conflict
-from nats3_dagster.model import SeqRange
+from nats3_dagster.model import ChunkMeta, SeqRange
 from nats3_dagster_tests.support.catalog import chunk, spec, state
 from nats3_dagster_tests.support.sealed import H7, H8, of, seal
 
@@ -191,3 +195,168 @@ def test_objects_that_are_known(catalog, logs):
     catalog.archives.delete("logs")
     assert catalog.removals.known("archive", keys) == {live.key, retired.key}
     assert catalog.removals.known("archive", keys, with_deleted=False) == {retired.key}
+
+
+# Whatever happens
+
+_H = 1_000_000  # the ticks of an hour
+
+
+@dataclass
+class _Stay:
+    """The time that an object was part of an archive, in ticks."""
+
+    archive: int
+    name: str
+    meta: ChunkMeta
+    end: int | None = None
+    # Whether it ended because the archive was deleted.
+    with_archive: bool = False
+
+
+class _Objects:
+    """What the promises say of objects, by what happened to them. A place is a bucket and a key."""
+
+    def __init__(self):
+        self.now = 0
+        self.stays: dict[tuple[str, str], list[_Stay]] = {}
+        self.removed: dict[tuple[str, str], int] = {}
+        self.claimed: set[tuple[str, str]] = set()
+        self.holds: dict[int, SeqRange] = {}
+
+    def there(self, place):
+        """The stays of the object that may still be in the store: a removal ends all before it."""
+        gone = self.removed.get(place, -1)
+        return [stay for stay in self.stays.get(place, ()) if stay.end is None or stay.end > gone]
+
+    def is_live(self, place):
+        return any(stay.end is None for stay in self.stays.get(place, ()))
+
+    def is_held(self, stay):
+        held = self.holds.get(stay.archive)
+        return held is not None and held.first <= stay.meta.covers.last and stay.meta.covers.first <= held.last
+
+    def may_go(self, place):
+        """Neither a live chunk nor a hold needs it."""
+        return not self.is_live(place) and not any(map(self.is_held, self.stays.get(place, ())))
+
+    def is_sweepable(self, place, grace):
+        """A chunk of it was retired long enough ago and is not held; and no chunk of it is live, was retired lately, or
+        went with its archive."""
+        stays = self.there(place)
+        if any(stay.end is None or stay.end >= self.now - grace or stay.with_archive for stay in stays):
+            return False
+        return any(not self.is_held(stay) for stay in stays)
+
+    def dead(self, name):
+        """The objects that an archive of this name had, and that none has."""
+        return {
+            place
+            for place in self.stays
+            if not self.is_live(place) and any(stay.name == name for stay in self.there(place))
+        }
+
+    def is_known(self, place, *, with_deleted):
+        return place in self.claimed or any(with_deleted or not stay.with_archive for stay in self.there(place))
+
+    def unswept(self, archive):
+        stays = [(place, stay) for place in self.stays for stay in self.there(place) if stay.archive == archive]
+        sizes = [stay.meta.stored_bytes for place, stay in stays if not self.is_live(place)]
+        return len(sizes), sum(sizes)
+
+
+_TIMES = """
+select table_name, string_agg(format('%1$I = %1$I - make_interval(hours => 1)', column_name), ', ')
+from information_schema.columns
+where table_schema = 'nats3' and data_type = 'timestamp with time zone' and is_generated = 'NEVER'
+  and table_name = any('{archive,chunk,removal,refused_removal}')
+group by 1"""
+
+
+def _pass_hour(postgres_url):
+    """Everything happened an hour earlier."""
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("set session_replication_role = replica")
+        for table, times in connection.execute(_TIMES).fetchall():
+            connection.execute(f"update nats3.{table} set {times}".encode())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_happens_objects_go_when_nothing_needs_them(catalog, postgres_url, seed):
+    chance, model = random.Random(seed), _Objects()
+    names = ["logs", "other"]
+    archives = {name: catalog.archives.create(spec(name), state()) for name in names}
+    every = list(archives.values())
+    # Two of the objects have the same key in different buckets.
+    metas = [chunk(1, 10), chunk(11, 20), chunk(21, 30)]
+    metas.append(replace(metas[0], bucket="elsewhere"))
+    places = [(meta.bucket, meta.key) for meta in metas]
+    swept = 0
+    for _ in range(60):
+        model.now += 1
+        name = chance.choice(names)
+        archive, number = archives[name], chance.randrange(len(metas))
+        meta, place = metas[number], places[number]
+        live = [stay for of in model.stays.values() for stay in of if stay.archive == archive.id and stay.end is None]
+        match chance.randint(0, 12):
+            case 0 | 1 | 2 if all(stay.meta.covers != meta.covers for stay in live):
+                if place in model.claimed or model.is_live(place):
+                    with pytest.raises(Conflict, match="is being deleted|in the catalog already"):
+                        catalog.chunks.commit(archive, [meta])
+                else:
+                    catalog.chunks.commit(archive, [meta])
+                    model.stays.setdefault(place, []).append(_Stay(archive.id, name, meta))
+            case 3 | 4 | 8 | 9 if live and archive.id not in model.holds:
+                stay = chance.choice(live)
+                (found,) = [one for one in catalog.chunks.select(archive) if one.meta.covers == stay.meta.covers]
+                catalog.chunks.retire(archive, [found.id], recapture=True)
+                stay.end = model.now
+            case 5 if archive.id not in model.holds and chance.random() < 0.5:
+                catalog.archives.delete(name)
+                for stay in live:
+                    stay.end, stay.with_archive = model.now, True
+                archives[name] = catalog.archives.create(spec(name), state())
+                every.append(archives[name])
+            case 6 if archive.id in model.holds:
+                catalog.holds.release(archive, "case", "over")
+                del model.holds[archive.id]
+            case 6:
+                model.holds[archive.id] = SeqRange(10, chance.choice([10, 11, 20]))
+                catalog.holds.create(archive, "case", "a case", seqs=model.holds[archive.id])
+            case 7:
+                _pass_hour(postgres_url)
+                model.now += _H
+            case _:
+                bucket, keys = meta.bucket, [one.key for one in metas if one.bucket == meta.bucket]
+                taken = catalog.removals.reserve(bucket, keys)
+                assert {*taken} == {key for key in keys if model.may_go((bucket, key))}
+                for key in taken:
+                    model.claimed.add((bucket, key))
+                    model.removed.pop((bucket, key), None)
+                ended = [key for key in taken if chance.random() < 0.7]
+                match chance.randint(0, 3):
+                    case 0:
+                        catalog.removals.release(bucket, ended)
+                    case 1:
+                        catalog.removals.refused(bucket, ended)
+                    case _:
+                        catalog.removals.finish(bucket, ended)
+                        model.now += 1
+                        model.removed |= {(bucket, key): model.now for key in ended}
+                model.claimed -= {(bucket, key) for key in ended}
+        model.now += 1
+        for hours in (0, 1, 2):
+            found = {*catalog.removals.sweepable(hours * 3600)}
+            assert found == {place for place in places if model.is_sweepable(place, hours * _H)}
+            swept += len(found)
+        for one in names:
+            assert {(dead.bucket, dead.key) for dead in catalog.removals.dead_objects(one)} == model.dead(one)
+        for bucket in ("archive", "elsewhere"):
+            keys = {key for _, key in places}
+            for with_deleted in (True, False):
+                known = catalog.removals.known(bucket, [*keys], with_deleted=with_deleted)
+                assert known == {key for key in keys if model.is_known((bucket, key), with_deleted=with_deleted)}
+        for one in every[-4:]:
+            unswept = catalog.removals.unswept(one)
+            assert (unswept.objects, unswept.bytes) == model.unswept(one.id)
+    assert swept > 10

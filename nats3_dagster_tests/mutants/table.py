@@ -79,7 +79,7 @@ _TABLE = {
     "catalog/sql/chunk_sums.sql": "catalog_sums chosen catalog_chunks replay_selection totals",
     "catalog/sql/gaps.sql": f"catalog_chunks {_CAPTURED} backlog removed_messages",
     "catalog/sql/measures.sql": "totals catalog_chunks condition outputs",
-    "catalog/sql/removals.sql": "catalog_removals sweep retention remove copies catalog_chunks",
+    "catalog/sql/removals.sql": "catalog_removals catalog_races sweep retention remove copies catalog_chunks",
     "catalog/sql/expiry.sql": "catalog_expiry retention rebuild catalog_chunks",
 }
 
