@@ -52,6 +52,14 @@ def test_a_text_that_was_changed_is_refused(data: st.DataObject) -> None:
             CursorState.parse(text)
 
 
+@pytest.mark.parametrize("more", [" ", "\n", "!", "+", "\u00e9"])
+def test_a_text_with_another_character_is_refused(more: str) -> None:
+    token = at(7, selection=SELECTION).token()
+    for text in (more + token, token[:9] + more + token[9:], token + more):
+        with pytest.raises(OperatorError, match="is not a cursor"):
+            CursorState.parse(text)
+
+
 def text_of(value: Any) -> str:
     """Any document as a token, with a checksum that is right."""
     text = json.dumps(value).encode()

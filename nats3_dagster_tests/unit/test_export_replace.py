@@ -2,15 +2,18 @@
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
 from nats3_dagster import fault_points
 from nats3_dagster.errors import Conflict, OperatorError, StoreError
-from nats3_dagster.exports.manifest import read_manifest
+from nats3_dagster.exports.job import OWNER_PATH
+from nats3_dagster.exports.manifest import manifest_path, read_manifest
+from nats3_dagster.exports.places import Former, Owner
 from nats3_dagster.objects import Outlet
 from nats3_dagster_tests.support.catalog import HOUR
-from nats3_dagster_tests.support.exports import OWN, Case
+from nats3_dagster_tests.support.exports import ARCHIVE_ID, OWN, Case
 
 MANIFEST = f"{OWN}/2026-11-21-07.json"
 
@@ -167,6 +170,89 @@ def test_a_run_that_is_not_alone_any_more_changes_nothing_from_then_on(case, che
     assert names <= {file.path for file in manifest.files}
     assert len(manifest.files) == {0: 2, 7: 3}.get(checks, 5)
     assert checks or {p: d for p, d in case.everything().items() if "/staging/" not in p} == before
+
+
+def manifest_of(case):
+    return read_manifest(Outlet(case.plan().job.outlet), "logs", "files", HOUR)
+
+
+def own(case, *former, archive_id=ARCHIVE_ID):
+    """The place belongs to the export; with another archive's id, to another one."""
+    (case.out / OWNER_PATH).write_bytes(Owner(archive_id, "logs", "files", former).encode())
+
+
+@pytest.mark.parametrize("check", [1, 7])
+def test_a_place_that_changes_its_owner_ends_the_run(case, check):
+    """Before the first file is touched, and before the hour counts as done."""
+    run(case)
+    before, checks = case.files(), 0
+
+    def check_alone():
+        nonlocal checks
+        checks += 1
+        if checks == check:
+            own(case, archive_id="of somebody else")
+
+    with pytest.raises(Conflict, match="changed its owner"):
+        run(case, check_alone=check_alone, key="field:n")
+    assert (case.files() == before) is (check == 1)
+
+
+def test_the_manifest_names_files_before_they_go_also_where_none_comes(case):
+    case.chunk(("x.c", b'{"n": 4}'))
+    run(case)
+    whole = set(case.files())
+    case.chunks.pop()
+    fault_points.arm("export.replacing:raise")
+    with pytest.raises(fault_points.InjectedFault):
+        run(case)
+    manifest = manifest_of(case)
+    assert manifest is not None
+    assert (manifest.is_done, {file.path for file in manifest.files}) == (False, whole)
+    fault_points.arm("")
+    result = run(case)
+    assert (result.files, result.removed) == (2, 1)
+
+
+def test_the_counts_of_the_hour_are_those_of_the_last_run_also_where_no_file_changes(case):
+    case.chunk(("x.a", b"text"))
+    run(case, max_undecoded=1)
+    before = case.files()
+    case.chunk(("x.a", b"other"))
+    result = run(case, max_undecoded=2)
+    manifest = manifest_of(case)
+    assert manifest is not None
+    assert (result.written, result.removed, manifest.undecoded, manifest.is_done) == (0, 0, 2, True)
+    assert case.files() == before
+
+
+def test_files_of_a_former_owner_of_the_place_go_with_its_manifest(case):
+    """One of the former owners had the same names: its manifest is the one of the export itself."""
+    run(case)
+    manifest, path = manifest_of(case), case.out / manifest_path("before", "theirs", HOUR)
+    assert manifest is not None
+    path.parent.mkdir(parents=True)
+    path.write_bytes(replace(manifest, archive="before", export="theirs").encode())
+    (case.out / MANIFEST).unlink()
+    own(case, Former("before", "theirs"), Former("logs", "files"), Former("before", "none"))
+    result = run(case, key=None)
+    assert (result.files, result.written, result.removed, len(case.files())) == (1, 1, 2, 1)
+    assert not path.exists()
+    again = run(case, key=None)
+    assert (again.files, again.written, again.removed) == (1, 0, 0)
+
+
+def test_a_file_of_a_run_that_did_not_end_is_written_again(case):
+    """Its bytes are those of the manifest by their number alone."""
+    run(case, compression="none")
+    before = case.everything()
+    path = next(case.out.glob("key=a/**/*.ndjson"))
+    manifest = manifest_of(case)
+    assert manifest is not None
+    (case.out / MANIFEST).write_bytes(replace(manifest, is_done=False).encode())
+    path.write_bytes(path.read_bytes()[:-2] + b"!\n")
+    assert run(case, compression="none").written == 2
+    assert case.everything() == before
 
 
 def test_what_a_killed_run_staged_is_removed(case):

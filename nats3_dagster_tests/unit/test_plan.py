@@ -53,8 +53,9 @@ def test_windows_that_touch_are_one_span(parts: list[Pair | None], spans: list[P
 
 # The first sequence of each hour, and of the one after the last; and where a clock stepped, that of the third hour.
 FIRSTS, STEPPED = (1, 6, 10, 10, 21), (1, 6, 4, 9, 9)
-QUICK = StreamState(LOGS, 1, 21, 0, 4 * HOUR_NS, 21, 0, {})
-SLOW = StreamState(LOGS, 1, 21, 0, 1000 * HOUR_NS, 21, 0, {})
+QUICK = StreamState(LOGS, 1, 21, 100 * HOUR_NS, 104 * HOUR_NS, 21, 0, {})
+SLOW = StreamState(LOGS, 1, 21, 100 * HOUR_NS, 1100 * HOUR_NS, 21, 0, {})
+ONE = StreamState(LOGS, 1, 1, HOUR_NS, HOUR_NS, 1, 0, {})
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,8 @@ SLOW = StreamState(LOGS, 1, 21, 0, 1000 * HOUR_NS, 21, 0, {})
         (FIRSTS, range(4), 1, {"JOB_SEQS": 14}, QUICK, [(1, 5), (6, 9)]),
         (FIRSTS, range(4), 1, {"JOB_SEQS": 15}, QUICK, [(1, 5), (6, 9), None]),
         (FIRSTS, range(4), 1, {"JOB_SEQS": 1}, QUICK, [(1, 5)]),
+        # A stream of one message has no rate.
+        ((1, 1, 2, 2, 2), range(4), 1, {}, ONE, [None, (1, 1), None, None]),
     ],
 )
 def test_the_windows_of_a_job(
@@ -336,6 +339,13 @@ def test_each_hour_of_a_capture_has_its_chunks_and_gaps() -> None:
     assert [one.lost for one in found.values()] == [0, 5, 0, 0]
     assert [one.payload_bytes for one in found.values()] == [1000, 500, 0, 800]
     assert found["01"].stored_bytes == 151
+
+
+def test_lost_sequences_of_gaps_and_of_chunks_count() -> None:
+    lossy = chunk(1, 10, 8, deleted=ranges((3, 4)), absent_reason="ttl")
+    plan = planned(windows_of((1, 20)))
+    (found,) = commit._results(plan, [lossy, chunk(18, 20)], [gap((11, 15)), gap((16, 17), reason="deleted")])
+    assert (found.lost, found.messages) == (7, 11)
 
 
 def test_what_was_covered_before_counts_as_found() -> None:

@@ -222,6 +222,23 @@ def test_what_cuts_a_chunk(selection: Selection, cut: bool) -> None:
     assert is_cut(of(H7, 11, 20), selection) == cut
 
 
+@pytest.mark.parametrize(
+    ("selection", "cut"),
+    [
+        (Selection(sequences=SeqRange(11, 11)), False),
+        (Selection(sequences=SeqRange(10, 11)), False),
+        (Selection(sequences=SeqRange(11, 12)), False),
+        (Selection(sequences=SeqRange(10, 10)), True),
+        (Selection(sequences=SeqRange(12, 12)), True),
+        (Selection(from_ns=START + 11, to_ns=START + 12), False),
+        (Selection(from_ns=START + 12), True),
+        (Selection(to_ns=START + 11), True),
+    ],
+)
+def test_what_cuts_a_chunk_of_one_message(selection: Selection, cut: bool) -> None:
+    assert is_cut(of(H7, 11, 11), selection) == cut
+
+
 def part(selection: Selection, **fields: Any) -> tuple[int, bool]:
     (chunk,) = chunks(of(H7, 11, 20, fields.pop("messages", None), **fields))
     found = part_of(chunk, selection)
@@ -301,6 +318,25 @@ def test_a_minute_that_the_times_cut_may_give_all_or_none(
 ) -> None:
     times = {"first_ns": START + 5, "last_ns": START + HOUR_NS - 5}
     assert part(Selection(from_ns=from_ns, to_ns=to_ns), minutes=MINUTES, **times) == (messages, is_exact)
+
+
+def test_the_first_and_the_last_minute_count_what_is_outside_of_the_hour() -> None:
+    """A clock that stepped left messages 5 minutes before the hour and after it."""
+    times = {"first_ns": START - 5 * MINUTE_NS, "last_ns": START + HOUR_NS + 5 * MINUTE_NS}
+
+    def between(first: int, end: int) -> tuple[int, bool]:
+        return part(
+            Selection(from_ns=START + first * MINUTE_NS, to_ns=START + end * MINUTE_NS), minutes=MINUTES, **times
+        )
+
+    assert between(-5, -4) == (4, False)
+    assert between(-6, 1) == (4, True)
+    assert between(-5, 2) == (7, True)
+    assert between(64, 66) == (3, False)
+    assert between(59, 65) == (3, False)
+    assert between(59, 66) == (3, True)
+    assert between(2, 59) == (0, True)
+    assert between(66, 70) == (0, True)
 
 
 def test_a_part_has_no_more_bytes_than_its_messages_can_have() -> None:

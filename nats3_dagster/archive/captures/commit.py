@@ -14,10 +14,10 @@ from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange, clipped, listed_ranges
+from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
-_NO_END = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _results(planned: CapturePlan, chunks: Iterable[ChunkMeta], gaps: Iterable[G
 
 def _outside(spans: Sequence[SeqRange]) -> list[SeqRange]:
     """The sequences before, between and after these spans."""
-    firsts, lasts = [0, *(span.last + 1 for span in spans)], [*(span.first - 1 for span in spans), _NO_END]
+    firsts, lasts = [0, *(span.last + 1 for span in spans)], [*(span.first - 1 for span in spans), MAX_SEQUENCE]
     return [SeqRange(first, last) for first, last in zip(firsts, lasts, strict=True)]
 
 

@@ -17,10 +17,8 @@ from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.hours import LAST_NS, hour_of, hour_start
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import Coverage, Incarnation, Selection, SeqRange, StreamState, clipped
+from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.workspace import Workspace
-
-# After every sequence.
-_NO_END = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ class Boundary:
                 if any(first <= hour <= last for hour in seen) or end < first or last < begin:
                     continue
                 after, before = hours.beside(archive, incarnation, first, last)
-                after, before = coverage.start - 1 if after is None else after, before or _NO_END
+                after, before = coverage.start - 1 if after is None else after, before or MAX_SEQUENCE + 1
                 if after + 1 < before:
                     yield incarnation, SeqRange(after + 1, before - 1)
 

@@ -13,6 +13,7 @@ from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.windows import first_at
 from nats3_dagster.hours import CLOCKS_S, SECOND_NS, hour_of
 from nats3_dagster.model import REMOVED, Chunk, Coverage, Incarnation, SeqRange, StreamState, clipped
+from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.workspace import Workspace
 
 # A sequence of one incarnation: everything of the selection up to it was read.
@@ -60,7 +61,9 @@ def _next_chunks(
         for chunk in found:
             if chunk.meta.incarnation == life and chunk.meta.lost:
                 (absent,) = catalog.chunks.absent_ranges([chunk.id])
-                barriers += [(number, r.first, r) for r in clipped(absent, selection.sequences or SeqRange(1, 2**63))]
+                barriers += [
+                    (number, r.first, r) for r in clipped(absent, selection.sequences or SeqRange(1, MAX_SEQUENCE))
+                ]
     if not barriers:
         return NextChunks(found)
     barriers.sort(key=lambda barrier: barrier[:2])

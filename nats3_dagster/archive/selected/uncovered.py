@@ -8,6 +8,7 @@ from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Chunk, Incarnation, SeqRange, clipped, listed_ranges
+from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.steps import Next, Step
 
 # Sequences of one incarnation.
@@ -49,7 +50,7 @@ def uncovered(selected: ArchiveSelection, held: Held, *, up_to_now: bool = False
         *_beside(spans, {*boundary.expired(), *_losses_near(selected, spans)}),
         *_recorded(selected, held),
     ]
-    every = selected.selection.sequences or SeqRange(1, 2**63 - 2)
+    every = selected.selection.sequences or SeqRange(1, MAX_SEQUENCE)
     joined = _joined((life, part) for life, r in missing for part in clipped([r], every))
     if len(boundary.coverages) == 1:
         return [r for _, r in joined]
@@ -92,7 +93,7 @@ def _losses_near(selected: ArchiveSelection, spans: Sequence[Span]) -> Iterator[
         first, last = min(span.first for _, span in spans), max(span.last for _, span in spans)
         spans = [(life, SeqRange(first, last)) for life in {life for life, _ in spans}]
     for life, span in spans:
-        beside = SeqRange(max(span.first - 1, 0), min(span.last + 1, 2**63 - 2))
+        beside = SeqRange(max(span.first - 1, 0), min(span.last + 1, MAX_SEQUENCE))
         gaps = selected.workspace.catalog.gaps.select(selected.archive, incarnation=life, within=beside)
         yield from ((life, r) for gap in gaps if gap.is_loss for r in gap.ranges)
 
@@ -109,7 +110,7 @@ def _recorded(selected: ArchiveSelection, held: Held) -> Iterator[Span]:
     """Yields the losses that the catalog has of the selection itself. Some are near no chunk of it: those of two in a
     row, and of a time without any chunk."""
     catalog, selection = selected.workspace.catalog, selected.selection
-    every = selection.sequences or SeqRange(1, 2**63 - 2)
+    every = selection.sequences or SeqRange(1, MAX_SEQUENCE)
     for gap in catalog.gaps.losses(selected.archive, every, list(selection.time_ranges())):
         yield from ((gap.incarnation, r) for r in gap.ranges)
     for life, lossy in held.lossy.items():
