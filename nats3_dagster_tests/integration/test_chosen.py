@@ -1,14 +1,18 @@
-"""The chunks of a plan: Postgres adds up the same that a walk through all of them does."""
+"""The chunks of a plan: Postgres adds up the same that a walk through all of them does, and none comes after a hole."""
 
-from dataclasses import replace
+import random
+from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
 
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.chosen import choose, chosen_of
+from nats3_dagster.archive.selected.held import Held
+from nats3_dagster.archive.selected.next_chunks import next_chunks
+from nats3_dagster.archive.selected.uncovered import OfIncarnation, uncovered, whole_chunks, whole_hours
 from nats3_dagster.hours import HOUR_NS, MINUTE_NS, hour_of
-from nats3_dagster.model import Archive, ChunkMeta, Incarnation, Selection, SeqRange
+from nats3_dagster.model import Archive, ChunkMeta, Gap, Incarnation, Selection, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR_NS as BEGIN
 from nats3_dagster_tests.support.catalog import LOGS, chunk, spec, state
@@ -79,3 +83,150 @@ def test_the_sums_are_those_of_all_chunks(workspace: Workspace, logs: Archive, h
         assert found.has(chunks[0].meta.incarnation.token, chunks[0].meta.covers.first)
         assert not found.has("0" * 16, chunks[0].meta.covers.first)
     assert seen > 30
+
+
+# What comes next
+
+LIVES = (LOGS, LAST := Incarnation("LOGS", LOGS.created_ns + 1))
+
+
+@dataclass
+class World:
+    """Two incarnations, each as what became of its sequences: "chunk", "lost", "deleted" or "retired". Others are in no
+    chunk and no gap."""
+
+    kinds: tuple[dict[int, str], dict[int, str]]
+    # The incarnation's number, first and last sequence, ascending.
+    chunks: list[tuple[int, int, int]]
+    # The last sequence of each that was ever seen, and the last one that is accounted for.
+    seen: tuple[int, int]
+    last: tuple[int, int]
+
+    def following(
+        self, seqs: SeqRange | None, after: tuple[int, int] | None, *, over_gaps: bool, limit: int | None
+    ) -> tuple[list[tuple[int, int, int]], list[int], bool]:
+        """The next chunks; the lost sequences in their way, if there are none; or whether a capture may bring some."""
+        found = [
+            one
+            for one in self.chunks
+            if (after is None or (one[0], one[2]) > after)
+            and (seqs is None or (one[1] <= seqs.last and seqs.first <= one[2]))
+        ][:limit]
+        way: list[tuple[int, int, bool]] = []
+        for life in range(2):
+            first = after[1] + 1 if after and after[0] == life else 1
+            is_last = len(found) == limit and found[-1][0] == life  # there may be more
+            last = found[-1][2] if is_last else self.last[1] if life else max(self.last[0], self.seen[0])
+            for seq in range(max(first, seqs.first if seqs else 1), min(last, seqs.last if seqs else last) + 1):
+                kind = self.kinds[life].get(seq, "")
+                is_lost = kind == "lost" or (kind == "retired" and after is not None)
+                if (after is None or life >= after[0]) and (not kind or (is_lost and not over_gaps)):
+                    way.append((life, seq, not kind))
+            if is_last:
+                break
+        if not way:
+            return found, [], False
+        taken = [one for one in found if (one[0], one[2]) < way[0][:2]]
+        if taken or way[0][2]:
+            return taken, [], not taken
+        return [], [seq for _, seq, is_open in way if not is_open], False
+
+    def lacking(self, seqs: SeqRange | None) -> list[tuple[int, int]]:
+        """What was lost of the sequences, or of all; and what no capture took, up to the last one that was seen, or of
+        all, between chunks."""
+        found: list[tuple[int, int]] = []
+        for life in range(2):
+            chunks = [
+                one
+                for one in self.chunks
+                if one[0] == life and (seqs is None or (one[1] <= seqs.last and seqs.first <= one[2]))
+            ]
+            for seq in range(seqs.first if seqs else 1, (seqs.last if seqs else 99) + 1):
+                kind = self.kinds[life].get(seq, "")
+                is_between = any(one[1] < seq for one in chunks) and any(seq < one[2] for one in chunks)
+                if kind == "lost" or (not kind and (is_between or (seqs and seq <= self.seen[life]))):
+                    found.append((life, seq))
+        return found
+
+
+def made_up(workspace: Workspace, chance: random.Random) -> tuple[Archive, World]:
+    archive = workspace.catalog.archives.create(spec(), state(last=chance.randint(30, 45)))
+    workspace.catalog.coverage.begin(archive, state(LAST, last=60))
+    kinds: tuple[dict[int, str], dict[int, str]] = ({}, {})
+    chunks: list[tuple[int, int, int]] = []
+    for life, incarnation in enumerate(LIVES):
+        seq = 1
+        while seq < 35:
+            last = seq + chance.randint(0, 3)
+            kind = chance.choices(
+                ["chunk", "lossy", "holes", "open", "expired", "deleted", "retired"], [9, 1, 2, 1, 1, 2, 1]
+            )[0]
+            covers = SeqRange(seq, last)
+            own = dict.fromkeys(range(seq, last + 1), kind)
+            if kind in {"lossy", "holes"} and seq < last:
+                absent, reason = SeqRange(seq, last - 1), "expired" if kind == "lossy" else "deleted"
+                made = chunk(seq, last, 1, incarnation=incarnation, deleted=(absent,), absent_reason=reason)
+                own = dict.fromkeys(own, "lost" if kind == "lossy" else "deleted") | {last: "chunk"}
+            else:
+                made = chunk(seq, last, incarnation=incarnation)
+            if kind in {"chunk", "retired", "lossy", "holes"}:
+                workspace.catalog.chunks.commit(archive, [made])
+                own = own if kind in {"lossy", "holes"} and seq < last else dict.fromkeys(own, "chunk")
+            if kind == "retired":
+                (new,) = workspace.catalog.chunks.select(archive, incarnation=incarnation, seqs=covers)
+                workspace.catalog.chunks.retire(archive, [new.id])
+                own = dict.fromkeys(own, "retired")
+            elif kind in {"chunk", "lossy", "holes"}:
+                chunks.append((life, seq, last))
+            elif kind in {"expired", "deleted"}:
+                workspace.catalog.chunks.commit(archive, [], [Gap(incarnation, (covers,), kind)])  # pyright: ignore
+                own = dict.fromkeys(own, "lost" if kind == "expired" else "deleted")
+            if kind != "open":
+                kinds[life].update(own)
+            seq = last + 1
+    seen = workspace.catalog.coverage.last_state(LOGS)
+    assert seen
+    return archive, World(kinds, chunks, (seen.last_seq, 60), (max(kinds[0]), max(kinds[1])))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_passed_over_and_what_is_in_the_way_is_named(workspace: Workspace, seed: int) -> None:
+    """After any position, of any sequences, page by page: chunks up to the first sequence that is missing or lost."""
+    chance = random.Random(seed)
+    archive, world = made_up(workspace, chance)
+    ends = set[tuple[bool, bool, bool]]()
+    for _ in range(60):
+        first = chance.randint(1, 40)
+        seqs = chance.choice([None, SeqRange(first, first + chance.randint(0, 20))])
+        after = chance.choice([None, (chance.randint(0, 1), chance.randint(0, 38))])
+        over_gaps, limit = chance.random() < 0.4, chance.choice([None, 1, 2, 4])
+        selected = ArchiveSelection(workspace, archive, Selection(sequences=seqs))
+        position = after and (LIVES[after[0]], after[1])
+        found = next_chunks(selected, position, over_gaps=over_gaps, limit=limit)
+        chunks = [(LIVES.index(one.meta.incarnation), *one.meta.covers) for one in found.chunks]
+        lost = [seq for part in found.lost for seq in range(part.first, part.last + 1)]
+        assert (chunks, lost, found.is_open) == world.following(seqs, after, over_gaps=over_gaps, limit=limit)
+        ends.add((bool(chunks), bool(lost), found.is_open))
+    assert len(ends) >= 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_selection_lacks(workspace: Workspace, seed: int) -> None:
+    """Of a stream that is gone: what was lost, and what was seen and never captured; as a plan and as a read ask it."""
+    chance = random.Random(seed)
+    archive, world = made_up(workspace, chance)
+    for number in range(12):
+        first = chance.randint(1, 40)
+        seqs = SeqRange(first, first + chance.randint(0, 20)) if number else None
+        selected = ArchiveSelection(workspace, archive, Selection(sequences=seqs))
+        for held in (Held.of_hours(selected.hours()), Held.of_chunks(selected.chunks())):
+            found = uncovered(selected, held)
+            assert all(isinstance(part, OfIncarnation) for part in found)
+            assert [
+                (LIVES.index(part.incarnation), seq)
+                for part in found
+                if isinstance(part, OfIncarnation)
+                for seq in range(part.first, part.last + 1)
+            ] == world.lacking(seqs)
+        assert whole_chunks(selected) == (selected.chunks(), found)
+        assert whole_hours(selected) == (selected.hours(), found)

@@ -58,12 +58,13 @@ def _next_chunks(
             # A chunk that was retired before the read began is no loss: it was retired on purpose.
             if gap.is_loss or (gap.reason in REMOVED and after is not None):
                 barriers += [(number, r.first, r) for r in clipped(gap.ranges, span)]
+        # What a chunk lost before the position was read when the chunk still had it, or was passed over.
+        begin = after[1] + 1 if after and after[0] == life else 1
+        ahead = clipped([selection.sequences or SeqRange(1, MAX_SEQUENCE)], SeqRange(begin, MAX_SEQUENCE))
         for chunk in found:
             if chunk.meta.incarnation == life and chunk.meta.lost:
                 (absent,) = catalog.chunks.absent_ranges([chunk.id])
-                barriers += [
-                    (number, r.first, r) for r in clipped(absent, selection.sequences or SeqRange(1, MAX_SEQUENCE))
-                ]
+                barriers += [(number, r.first, r) for part in ahead for r in clipped(absent, part)]
     if not barriers:
         return NextChunks(found)
     barriers.sort(key=lambda barrier: barrier[:2])
