@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -18,9 +20,10 @@ from nats3_dagster.archive.proof.unlisted import adopt_unlisted
 from nats3_dagster.archive.read.history import history
 from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.selected.removed import Removed, removed
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import remove_objects, sweep
 from nats3_dagster.catalog import migrate
-from nats3_dagster.errors import Conflict, Held, OperatorError
+from nats3_dagster.errors import Conflict, Held, OperatorError, StoreError
 from nats3_dagster.model import Archive, ReplaySpec, Selection, SeqRange
 from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.settings import Settings
@@ -143,6 +146,79 @@ def test_the_oldest_hours_expire_while_more_bytes_are_stored(workspace: Workspac
     keep(workspace, size=1)
     place(workspace, "logs", "case", Selection(), "a law")
     assert retention.expire(workspace, "logs").hours == 0  # what is held does not count
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
+def test_no_more_hours_expire_than_are_asked_for(
+    workspace: Workspace, logs: Archive, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest first, however many one transaction takes out."""
+    monkeypatch.setattr(retention, "AT_ONCE", at_once)
+    keep(workspace, 60)
+    for limit, hours in ((0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (None, 3)):
+        planned = retention.expire(workspace, "logs", dry_run=True, limit=limit)
+        assert (planned.hours, planned.last) == (hours, HOURS[hours - 1] if hours else None)
+    assert retention.expire(workspace, "logs", limit=0).hours == 0
+    assert len(live(workspace, logs)) == 4
+    found = retention.expire(workspace, "logs", limit=2)
+    assert (found.hours, found.first, found.last, found.chunks, found.messages) == (2, *HOURS[:2], 3, 20)
+    assert live(workspace, logs) == [(HOURS[2], 21)]
+    assert all(seal.valid for seal in workspace.catalog.seals.select(logs))
+    found = retention.expire(workspace, "logs")
+    assert (found.hours, found.first, found.last, found.problem) == (1, HOURS[2], HOURS[2], None)
+    assert all(seal.valid for seal in workspace.catalog.seals.select(logs))
+
+
+def test_settings_of_another_process_count_from_the_next_transaction_on(
+    workspace: Workspace, logs: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "AT_ONCE", 1)
+    assert list(retention._expire(workspace, logs, None)) == []  # it keeps all
+    keep(workspace, 60)
+    hours = retention._expire(workspace, logs, None)
+    assert [one.hour for one in next(hours)] == [HOURS[0]]
+    keep(workspace)
+    assert list(hours) == []
+    assert len(live(workspace, logs)) == 3
+    keep(workspace, 60)
+    hours = retention._expire(workspace, logs, None)
+    assert [one.hour for one in next(hours)] == [HOURS[1]]
+    delete(workspace, "logs")
+    with pytest.raises(Conflict, match="Archive logs was deleted"):
+        next(hours)
+
+
+def test_an_archive_that_fails_does_not_stop_the_others(workspace: Workspace, logs: Archive, bucket: str) -> None:
+    names = ("another", "logs", "zeta")
+    for name in (names[0], names[2]):
+        archive = new_archive(workspace, bucket, name)
+        workspace.catalog.chunks.commit(archive, [put(workspace, archive, HOURS[0], (1, 10))])
+        list(seal_hours(workspace, archive, HOURS[:1]))
+    for name in names:
+        change(workspace, name, {"keep_s": 60})
+    found = retention.expire_each(workspace, limit=2)
+    first = next(found)
+    assert (first.archive in names, first.hours > 0, first.problem) == (True, True, None)
+    gone, left = (name for name in workspace.catalog.expiry.due_archives() if name != first.archive)
+    delete(workspace, gone)
+    failed, last = found
+    assert (failed.archive, failed.hours, isinstance(failed.problem, OperatorError | Conflict)) == (gone, 0, True)
+    assert (last.archive, last.hours, last.problem) == (left, 2 if left == "logs" else 1, None)
+
+
+def test_an_hour_that_cannot_be_sealed_again_is_the_problem_and_is_sealed_by_the_next_call(
+    workspace: Workspace, logs: Archive, bucket: str
+) -> None:
+    archive = keep(workspace, 60)
+    key, store = folder.owner_key("archive=logs"), workspace.bucket(bucket)
+    own, other = bytes(store.get(key)), folder.Owner(uuid4(), "logs", "LOGS").encode()
+    store.put_again(key, other, sha256(other).hexdigest())
+    found = retention.expire(workspace, "logs")
+    assert (found.hours, isinstance(found.problem, StoreError)) == (3, True)
+    assert workspace.catalog.expiry.unsealed(archive, 9) == list(HOURS)
+    store.put_again(key, own, sha256(own).hexdigest())
+    assert retention.expire(workspace, "logs").problem is None
+    assert workspace.catalog.expiry.unsealed(archive, 9) == []
 
 
 def test_an_hour_that_is_not_sealed_stays_and_is_named(workspace: Workspace, logs: Archive) -> None:

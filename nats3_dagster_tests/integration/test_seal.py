@@ -9,13 +9,25 @@ import pytest
 from nats3_dagster.archive import status
 from nats3_dagster.archive.proof.manifest_repair import repair_manifests
 from nats3_dagster.archive.proof.manifests import stray_manifests
-from nats3_dagster.archive.proof.seal import check_sealed, newest_closed, seal_hours
+from nats3_dagster.archive.proof.seal import (
+    Sealable,
+    check_sealed,
+    complete_hours,
+    ended_hours,
+    newest_closed,
+    position,
+    require_sealed,
+    seal_asked,
+    seal_hours,
+    sealable,
+)
 from nats3_dagster.archive.proof.verify import verify_seals
+from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog.contents.seals import Seals
 from nats3_dagster.chunks.manifest import ManifestGap, ManifestOther, decode_manifest, manifest_number
-from nats3_dagster.errors import ChunkError, Conflict, OperatorError, StoreError
-from nats3_dagster.hours import HOUR_NS, hour_of
+from nats3_dagster.errors import ChunkError, Conflict, Nats3Error, OperatorError, StoreError
+from nats3_dagster.hours import CLOCKS_S, HOUR_NS, hour_of
 from nats3_dagster.model import Gap, Incarnation
 from nats3_dagster.objects import Bucket
 from nats3_dagster_tests.support.catalog import HOUR_NS as BEGIN
@@ -139,6 +151,79 @@ def test_an_hour_that_lacks_something_cannot_be_sealed(workspace, catalog, logs,
     with pytest.raises(OperatorError, match=f"Hour {HOURS[3]} has not ended"):
         check_sealed([HOURS[0], HOURS[3]], [HOURS[0]], "logs", HOURS[2])
     check_sealed([HOURS[0]], [HOURS[0]], "logs", HOURS[2])
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (4, ""), (5, ""), (6, " and 1 more"), (7, " and 2 more")])
+def test_hours_that_are_required_are_sealed_as_they_are(workspace, catalog, logs, s3, count, more):
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20)])
+    seal(workspace, logs, 0, 1)
+    before = hour_of(BEGIN - HOUR_NS)
+    require_sealed(workspace, logs, [before, HOURS[1], HOURS[0]])
+    require_sealed(workspace, logs, [])
+    catalog.chunks.commit(logs, [held(1, 21, 25)])
+    require_sealed(workspace, logs, [before, HOURS[0]])
+    asked = [hour_of(BEGIN + n * HOUR_NS) for n in range(count, 0, -1)]
+    named = ", ".join(sorted(asked)[:5])
+    with pytest.raises(OperatorError) as caught:
+        require_sealed(workspace, logs, [*asked, HOURS[0]])
+    assert caught.value.what == f"Archive logs has hours that are not sealed: {named}{more}"
+
+
+def test_the_first_hour_that_is_not_sealed_decides_what_is_said():
+    check_sealed(HOURS, HOURS, "logs", FIRST)
+    check_sealed([], [], "logs", FIRST)
+    with pytest.raises(OperatorError) as caught:
+        check_sealed(HOURS, HOURS[5:], "logs", FIRST)
+    assert caught.value.what == f"Archive logs is not complete in {', '.join(HOURS[:5])}"
+    with pytest.raises(OperatorError) as caught:
+        check_sealed(HOURS, [], "logs", FIRST)
+    assert caught.value.what == f"Archive logs is not complete in {', '.join(HOURS[:5])} and more"
+    with pytest.raises(OperatorError) as caught:
+        check_sealed(HOURS, [FIRST], "logs", FIRST)
+    assert (caught.value.what, caught.value.hint) == (
+        f"Hour {HOURS[1]} has not ended",
+        f"Seal it {CLOCKS_S} s after its end; the sensor does",
+    )
+    with pytest.raises(OperatorError) as caught:
+        check_sealed([HOURS[1]], [FIRST], "logs", FIRST, "Postgres is 9 s behind")
+    assert (caught.value.what, caught.value.hint) == (
+        f"Hour {HOURS[1]} has not ended. Postgres is 9 s behind",
+        "Set the clocks right",
+    )
+
+
+def test_hours_that_have_ended_are_counted(workspace, catalog, logs):
+    catalog.chunks.commit(logs, [held(1, 11, 20), held(0, 1, 10)])
+    first, count = ended_hours(workspace, logs)
+    closed = newest_closed(ask_clocks(workspace).earliest_ns)
+    assert (first, hour_of(BEGIN + (count - 1) * HOUR_NS)) == (FIRST, closed)
+    # An hour before the first one is none of the archive's.
+    assert complete_hours(workspace, logs, [hour_of(BEGIN - HOUR_NS)]) == (set(), None)
+    at = position(workspace, logs)
+    assert (at.archive, at.closed) == (logs.id, closed)
+    catalog.chunks.commit(logs, [held(2, 21, 30)])
+    assert position(workspace, logs) == replace(at, revision=catalog.hours.revision(logs))
+    assert position(workspace, logs) != at
+    catalog.archives.delete("logs")
+    with pytest.raises(Conflict, match="Archive logs was deleted"):
+        ended_hours(workspace, logs)
+
+
+def test_of_a_stream_that_is_gone_hours_before_the_last_chunk_are_sealed(workspace, catalog, logs):
+    """Nothing says whether the hour of the last chunk had more messages."""
+    found = sealable(workspace, logs, FIRST)
+    assert (found.hours, isinstance(found.problem, Nats3Error)) == ((), True)
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20), held(3, 21, 30)])
+    found = sealable(workspace, logs, FIRST)
+    assert (found.hours, isinstance(found.problem, Nats3Error)) == (tuple(HOURS[:3]), True)
+    assert sealable(workspace, logs, HOURS[1]).hours == tuple(HOURS[1:3])
+    assert sealable(workspace, logs, FIRST, 2).hours == tuple(HOURS[:2])
+    hours, problem = complete_hours(workspace, logs, [HOURS[3], HOURS[1], HOURS[4]])
+    assert (hours, isinstance(problem, Nats3Error)) == ({HOURS[1]}, True)
+    later = hour_of(BEGIN + 100_000 * HOUR_NS)
+    assert sealable(workspace, logs, later) == Sealable(position(workspace, logs), ())
+    with pytest.raises(Nats3Error):
+        list(seal_asked(workspace, "logs", HOURS[:1]))
 
 
 def test_an_hour_that_changes_while_it_is_sealed(workspace, catalog, logs, s3):
