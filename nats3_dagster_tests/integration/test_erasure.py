@@ -103,6 +103,7 @@ def test_what_was_erased_is_nowhere_and_the_rest_is_as_it_was(
 
     # Again: there is nothing. All that is left of a chunk: it is a gap.
     assert (erase(workspace, archive).messages, erasure.plan(workspace, archive, {LIFE: WANTED}).chunks) == (0, 0)
+    assert erase(workspace, archive) == erasure.Erased("logs", objects=0)
     assert len(workspace.catalog.erasures.all(archive)) == 1
     assert erase(workspace, archive, SeqRange(22, 23)).messages == 1
     assert [(gap.reason, gap.ranges) for gap in workspace.catalog.gaps.select(archive)] == [
@@ -323,6 +324,7 @@ def test_what_a_store_refuses_keeps_the_erasure_open(
                 done = erase(other, archive, SeqRange(last, last))
                 assert (done.messages, isinstance(done.problem, StoreError)) == (1, True), answer
                 assert ("2031-01-02" in str(done.problem)) is locked
+                assert "copy" not in str(done.problem)
                 assert other.catalog.erasures.unfinished_archives() == ["logs"]
         assert last in everywhere(s3_client, bucket)
         nats3.ok("store", "sweep")

@@ -3,8 +3,10 @@ nothing else goes with them. Each test reads the files themselves, past the code
 
 import io
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -68,6 +70,13 @@ def files(settings: Settings, bucket: str) -> dict[str, set[int]]:
 
 def everywhere(settings: Settings, bucket: str) -> set[int]:
     return set().union(*files(settings, bucket).values())
+
+
+def records(settings: Settings, bucket: str) -> set[str]:
+    """The names of the records of erasures in a bucket, which is a folder."""
+    root = settings.store.folder
+    assert root is not None
+    return {path.name for path in Path(root, bucket).rglob("_erasures/*")}
 
 
 def failed(nats3: Command, *words: str) -> str:
@@ -208,6 +217,28 @@ def test_the_same_call_finishes_what_died(
     check_whole_hour(workspace, archive)
 
 
+def test_objects_of_a_cut_that_is_refused_go_again(
+    workspace: Workspace, archive: Archive, settings: Settings, bucket: str, tmp_path: Path
+) -> None:
+    """The chunk was retired while it was cut. The erasure is not finished, and the next call has nothing to cut."""
+    (chunk,) = [one for one in live(workspace, archive) if one.meta.covers.first == 6]
+    before, held = files(settings, bucket), tmp_path / "held"
+    fault_points.arm(f"erase.put:hold={held}")
+    with ThreadPoolExecutor(1) as pool, Workspace(settings) as other:
+        erasing = pool.submit(erase, other, archive, SeqRange(7, 8))
+        while not held.exists():
+            assert not erasing.done(), erasing.result()
+            time.sleep(0.001)
+        assert files(settings, bucket).keys() > before.keys()
+        assert workspace.catalog.chunks.retire(archive, [chunk.id]) == 1
+        Path(f"{held}.go").touch()
+        assert isinstance(erasing.result().problem, Conflict)
+    left = files(settings, bucket)
+    assert {7, 8}.isdisjoint(set().union(*left.values()))
+    assert left.keys() == before.keys() - {chunk.meta.key}
+    assert erase(workspace, archive, SeqRange(7, 8)).problem is None
+
+
 def check_whole_hour(workspace: Workspace, archive: Archive) -> None:
     seal(workspace, archive, "2026-11-21-08:00")
     check_whole(workspace, archive)
@@ -309,6 +340,8 @@ def test_a_former_copy_is_searched_until_it_is_forgotten(
     assert erase(workspace, archive, SeqRange(2, 2)).problem is None
     assert 2 not in everywhere(settings, "copy")
     assert 6 in everywhere(settings, "copy")
+    assert records(settings, "copy") == records(settings, bucket)
+    assert len(records(settings, bucket)) == 1
     away = settings.store.folder / "away"  # type: ignore[operator]
     (settings.store.folder / "copy").rename(away)  # type: ignore[operator]
     done = erase(workspace, archive, SeqRange(6, 6))
@@ -329,6 +362,14 @@ def test_a_former_copy_is_searched_until_it_is_forgotten(
     told = Counter(one.what for one in history)
     # Decided when its messages left, finished when nothing was found.
     assert (told["erased"], told["erasure_finished"], told["forgotten"]) == (3, 3, 1)
+    # Each record follows the one before it, and names it.
+    rows = workspace.catalog.erasures.all(archive)
+    assert [row.number for row in rows] == [1, 2, 3]
+    assert [workspace.catalog.erasures.record(archive, row).previous for row in rows] == [
+        None,
+        *(row.digest for row in rows[:-1]),
+    ]
+    assert records(settings, bucket) == {f"{row.number:08d}-{row.digest}.json" for row in rows}
     assert [one.detail for one in history if one.what == "forgotten"] == [{"bucket": "copy"}]
 
 
