@@ -260,7 +260,7 @@ def test_a_copy_that_is_away_is_not_forgotten(
     seal(workspace, archive)
     whole, workspace._buckets[other] = workspace.bucket(other), Bucket(workspace.settings.store, f"{other}-gone")
     done = erase(workspace, archive, SeqRange(2, 2))
-    assert (done.messages, isinstance(done.problem, StoreError)) == (1, True)
+    assert (done.messages, done.finished, isinstance(done.problem, StoreError)) == (1, 0, True)
     assert done.problem
     assert done.problem.text_in(cli.WORDS).endswith(
         f"nats3 store set logs --copy '', then nats3 store copy logs --forget {other}"
@@ -323,7 +323,8 @@ def test_what_a_store_refuses_keeps_the_erasure_open(
             with Workspace(Settings.load()) as other:
                 done = erase(other, archive, SeqRange(last, last))
                 assert (done.messages, isinstance(done.problem, StoreError)) == (1, True), answer
-                assert ("2031-01-02" in str(done.problem)) is locked
+                assert ("Object Lock keeps it until 2031-01-02" in str(done.problem)) is locked
+                assert done.finished == 0
                 assert "copy" not in str(done.problem)
                 assert other.catalog.erasures.unfinished_archives() == ["logs"]
         assert last in everywhere(s3_client, bucket)

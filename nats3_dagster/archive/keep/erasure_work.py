@@ -81,7 +81,7 @@ def carry_out_open(workspace: Workspace, archive: Archive) -> Erased:
         )
     else:
         erasures.finish(archive, open_ones)
-    finished = 0 if left or problem else len(open_ones)
+    finished = 0 if problem else len(open_ones)
     return Erased(archive.name, 0, 0, tuple(sorted(hours)), removed, tuple(left), problem or seal_problem, finished)
 
 
