@@ -9,12 +9,13 @@ import pytest
 from nats3_dagster.cli import wording as cli
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import CatalogError, Nats3Error, OperatorError, TargetError
-from nats3_dagster.model import ReplaySpec, Selection, SeqRange
+from nats3_dagster.model import Replay, ReplaySpec, Selection, SeqRange
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.control import delete
 from nats3_dagster.replay.drive import drive
 from nats3_dagster.replay.messages.headers import header_room
+from nats3_dagster.replay.planning.room import check_room
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.replays import archived, dry_run, publish_here, replayed
@@ -159,6 +160,57 @@ def test_a_full_target_that_has_all_is_no_reason_to_refuse(workspace: Workspace,
     assert wire.state("BACK")["messages"] == 20
     done = drive(workspace, replay_id, publish_here)
     assert (done.replay.state, done.found) == ("succeeded", 20)
+
+
+def test_a_target_has_room_for_as_many_as_its_limit_leaves(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Before the first attempt, by what surely comes: the least that a message takes. Later by what the target has."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n % 2}", b"", b"%d" % n) for n in range(20)])
+    wire.create_stream("BACK", "back.>")
+    archived(workspace, wire, "EV", bucket)
+    begun = begin(workspace, TO_BACK)[0]
+    wire.publish([("back.other", b"", b"x")] * 3)
+    has = wire.state("BACK")["bytes"]
+    own = wire.api("STREAM.INFO.BACK")["config"]
+    started = attempt.start(workspace, begun.id)
+
+    def is_refused(replay: Replay, left: int = 20, **limits: Any) -> str:
+        wire.api("STREAM.UPDATE.BACK", **own | {"discard": "new"} | limits)
+        try:
+            check_room(workspace.link, replay, started.job, left)
+        except TargetError as error:
+            return error.what
+        return ""
+
+    assert (begun.attempt, is_refused(begun)) == (0, "")
+    for limits, left, refused_text in (
+        ({"max_msgs": 23}, 20, ""),
+        ({"max_msgs": 22}, 20, "max_msgs, discard new): it has 3, and 20 messages of the replay are still to come"),
+        ({"max_msgs": 22}, 19, ""),
+        ({"max_msgs": 3}, 1, "max_msgs, discard new): it has 3, and 1 messages"),
+        ({"max_msgs": 3}, 0, ""),
+        ({"max_msgs": 22, "discard": "old"}, 20, ""),
+        ({"max_msgs": 22, "max_age": 3600 * 10**9}, 20, ""),
+        ({"max_bytes": has + 20 * 150}, 20, ""),
+        ({"max_bytes": has + 20 * 150 - 1}, 20, "max_bytes, discard new): it has"),
+        ({"max_msgs": 99, "max_bytes": has + 150}, 2, "max_bytes, discard new): it has"),
+        ({"max_msgs": 4, "max_bytes": has + 150}, 1, ""),
+    ):
+        text = is_refused(begun, left, **limits)
+        assert refused_text in text, limits
+        assert bool(text) == bool(refused_text), limits
+    assert is_refused(replace(begun, spec=replace(begun.spec, live=True)), max_msgs=22) == ""
+    assert is_refused(replace(begun, targets=begun.targets * 2), max_msgs=22) == ""
+    # The target has all of it, and the catalog knows of none.
+    wire.api("STREAM.UPDATE.BACK", **own)
+    publish_here(started.job, started.chunks)
+    now = workspace.catalog.replays.get(begun.id)
+    assert (now.attempt, now.published, now.found) == (1, 0, 0)
+    assert is_refused(now, max_msgs=23) == ""
+    assert "it has 23, and 1 messages of the replay" in is_refused(now, 21, max_msgs=23)
+    assert is_refused(now, 22, max_msgs=25) == ""
+    assert "and 3 messages" in is_refused(now, 23, max_msgs=25)
+    assert "and 7 messages" in is_refused(replace(now, published=3, found=4), max_msgs=23)
 
 
 def test_a_replay_that_the_catalog_has_forgotten(

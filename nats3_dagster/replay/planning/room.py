@@ -8,8 +8,9 @@ from nats3_dagster.replay.job import ReplayJob
 from nats3_dagster.replay.targets import target_state
 from nats3_dagster.steps import Next
 
-# The least number of bytes that a stream counts for a message, and for one with the headers that mark it as a replay's.
-_LEAST_BYTES, _LEAST_MARKED = 16, 150
+# The least number of bytes that a stream counts for a message with the headers that mark it as a replay's. Only a live
+# replay leaves them out.
+_LEAST_BYTES = 150
 
 
 def check_room(link: Link, replay: Replay, job: ReplayJob, left: int) -> None:
@@ -22,8 +23,7 @@ def check_room(link: Link, replay: Replay, job: ReplayJob, left: int) -> None:
     state = target_state(link, target)
     if state.config.get("discard") != "new" or removing_settings(state.config):
         return
-    size = _LEAST_MARKED if replay.spec.marks else _LEAST_BYTES
-    for setting, has, each in (("max_msgs", state.messages, 1), ("max_bytes", state.bytes, size)):
+    for setting, has, each in (("max_msgs", state.messages, 1), ("max_bytes", state.bytes, _LEAST_BYTES)):
         room = state.config.get(setting, -1) - has
         if state.config.get(setting, -1) <= 0 or left * each <= room:
             continue
