@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,14 +22,16 @@ from nats3_dagster.archive.lifecycle.change import change
 from nats3_dagster.archive.proof.repair import repair_all
 from nats3_dagster.archive.recovery.rebuild import rebuild
 from nats3_dagster.archive.stored import copies, folder
+from nats3_dagster.archive.stored.erased import apart, erased_of, may_have_erased
 from nats3_dagster.errors import Conflict, Held, Nats3Error, StoreError
 from nats3_dagster.fault_points import InjectedFault
-from nats3_dagster.model import Archive, Gap, Selection, SeqRange
+from nats3_dagster.model import Archive, Gap, Incarnation, Selection, SeqRange
 from nats3_dagster.model.erasure import ErasureRecord
 from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.objects import Bucket, create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support import catalog as made_up
 from nats3_dagster_tests.support.captures import capture
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.repairs import make_events, planned
@@ -459,6 +462,45 @@ def test_postgres_refuses_what_was_erased(workspace: Workspace, archive: Archive
         **dict.fromkeys((40, 41, 44), "erased"),
         **dict.fromkeys((43, 45, 46), "deleted"),
     }
+
+
+def test_what_is_absent_is_erased_where_it_was_erased(workspace: Workspace, archive: Archive) -> None:
+    """Of gaps and of chunks, at the first and the last sequence of each range, and of no other life."""
+    erased = {LIFE.created_ns: (SeqRange(3, 4), SeqRange(8, 8), SeqRange(12, 20))}
+    workspace.catalog.erasures.learn(
+        archive, ErasureRecord(uuid4(), 1, None, workspace.catalog.now(), erased), "a" * 64
+    )
+    other = Incarnation("S", LIFE.created_ns + 1)
+
+    def of(*pairs: tuple[int, int], life: Incarnation = LIFE) -> list[tuple[int, int]]:
+        return [
+            (part.first, part.last) for part in erased_of(workspace, archive, life, [SeqRange(*pair) for pair in pairs])
+        ]
+
+    assert of() == of((1, 2)) == of((5, 7), (9, 11)) == of((1, 30), life=other) == []
+    assert of((1, 3)) == of((3, 3)) == [(3, 3)]
+    assert of((4, 8)) == [(4, 4), (8, 8)]
+    assert of((1, 2), (8, 9), (20, 30)) == [(8, 8), (20, 20)]
+
+    def split(*gaps: Gap) -> list[Gap]:
+        return list(apart(workspace, archive, gaps))
+
+    whole, none = Gap(LIFE, (SeqRange(3, 4), SeqRange(12, 13)), "expired"), Gap(LIFE, (SeqRange(5, 7),), "ttl")
+    mixed, elsewhere = Gap(LIFE, (SeqRange(2, 3), SeqRange(7, 12)), "expired"), Gap(other, whole.ranges, "expired")
+    assert split(none, elsewhere) == [none, elsewhere]
+    assert split(whole) == [replace(whole, reason="erased")]
+    assert split(mixed, none) == [
+        replace(mixed, ranges=(SeqRange(2, 2), SeqRange(7, 7), SeqRange(9, 11))),
+        Gap(LIFE, (SeqRange(3, 3), SeqRange(8, 8), SeqRange(12, 12)), "erased"),
+        none,
+    ]
+
+    def may_have(first: int, last: int, *absent: tuple[int, int]) -> bool:
+        covers = {"archive": "logs", "incarnation": LIFE, "deleted": tuple(SeqRange(*pair) for pair in absent)}
+        return may_have_erased(workspace, archive, made_up.chunk(first, last, last - first, **covers))
+
+    assert [may_have(5, 7), may_have(1, 2), may_have(4, 4), may_have(1, 3)] == [False, False, True, True]
+    assert [may_have(1, 4, (3, 4)), may_have(1, 4, (3, 3)), may_have(8, 9, (9, 9))] == [False, True, True]
 
 
 def test_a_dry_run_changes_nothing_and_says_all(

@@ -62,7 +62,7 @@ def search(workspace: Workspace, archive: Archive, bucket: str, erased: ErasedSe
                 if own and own.count(reader):
                     yield trace if name else replace(trace, why=_FOREIGN, by_hand=True)
             except ObjectMissing:
-                continue  # removed since it was listed
+                pass  # removed since it was listed
             except ChunkError:
                 if may_have:
                     yield replace(trace, why=_UNREADABLE, by_hand=True)
