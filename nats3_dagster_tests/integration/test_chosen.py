@@ -11,11 +11,12 @@ from nats3_dagster.archive.selected.chosen import choose, chosen_of
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.archive.selected.uncovered import OfIncarnation, uncovered, whole_chunks, whole_hours
+from nats3_dagster.chunks.bloom import bloom_of, hashes_of
 from nats3_dagster.hours import HOUR_NS, MINUTE_NS, hour_of
 from nats3_dagster.model import Archive, ChunkMeta, Gap, Incarnation, Selection, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR_NS as BEGIN
-from nats3_dagster_tests.support.catalog import LOGS, chunk, spec, state
+from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
 
 HOURS = [hour_of(BEGIN + n * HOUR_NS) for n in range(4)]
 AGAIN = Incarnation("LOGS", LOGS.created_ns + 3 * HOUR_NS)
@@ -83,6 +84,49 @@ def test_the_sums_are_those_of_all_chunks(workspace: Workspace, logs: Archive, h
         assert found.has(chunks[0].meta.incarnation.token, chunks[0].meta.covers.first)
         assert not found.has("0" * 16, chunks[0].meta.covers.first)
     assert seen > 30
+
+
+@pytest.mark.parametrize(
+    ("subjects", "chosen"),
+    [
+        ((), [1, 2, 3, 4]),
+        ((">",), [1, 2, 3, 4]),
+        (("a.5",), [2, 4]),
+        (("b",), [1, 4]),
+        (("a.1", "c.7"), [1, 2, 3, 4]),
+        (("c.7",), [3, 4]),
+        (("none",), [4]),
+        # By a wildcard a filter of subjects leaves none out.
+        (("a.*",), [1, 2, 3, 4]),
+        (("c.*",), [2, 3, 4]),
+        (("a.5", "b.*"), [2, 3, 4]),
+    ],
+)
+def test_chunks_without_counts_are_left_out_by_their_filters(
+    workspace: Workspace, subjects: tuple[str, ...], chosen: list[int]
+) -> None:
+    """The first has counts, the next two a filter of a hundred subjects each, the last one neither."""
+    archive = workspace.catalog.archives.create(spec(), state())
+    blooms = [bloom_of(hashes_of(b"%s.%d" % (letter, n) for n in range(100))) for letter in (b"a", b"c")]
+    metas = [replace(chunk(1, 2), subjects={"a.1": 1, "b": 1}), *(chunk(n, n) for n in (3, 4, 5))]
+    metas[1:3] = [replace(meta, bloom=bloom) for meta, bloom in zip(metas[1:3], blooms, strict=True)]
+    workspace.catalog.chunks.commit(archive, metas)
+    selected = ArchiveSelection(workspace, archive, Selection(subjects=subjects))
+    assert [one.meta.covers.last - 1 for one in selected.with_subjects(selected.chunks())] == chosen
+
+
+@pytest.mark.parametrize(
+    ("seqs", "messages"), [((1, 10), 8), ((1, 5), 4), ((3, 3), 0), ((3, 7), 3), ((8, 10), 3), ((10, 20), 1)]
+)
+def test_messages_of_a_chunk_that_sequences_cut_are_counted(
+    workspace: Workspace, seqs: tuple[int, int], messages: int
+) -> None:
+    """The chunk has no message of 3 and 7, as its own row says."""
+    archive = workspace.catalog.archives.create(spec(), state())
+    workspace.catalog.chunks.commit(archive, [chunk(1, 10, 8, deleted=ranges((3, 3), (7, 7)))])
+    selected = ArchiveSelection(workspace, archive, Selection(sequences=SeqRange(*seqs)))
+    (part,) = selected.parts(selected.chunks())
+    assert (part.messages, part.is_exact) == (messages, True)
 
 
 # What comes next

@@ -153,19 +153,22 @@ def test_no_more_hours_expire_than_are_asked_for(
     workspace: Workspace, logs: Archive, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest first, however many one transaction takes out."""
+    later = "2026-11-21-10:00"
+    workspace.catalog.chunks.commit(logs, [put(workspace, logs, later, (31, 40))])
+    list(seal_hours(workspace, logs, [later]))
     monkeypatch.setattr(retention, "AT_ONCE", at_once)
     keep(workspace, 60)
-    for limit, hours in ((0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (None, 3)):
+    for limit, hours in ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 4), (None, 4)):
         planned = retention.expire(workspace, "logs", dry_run=True, limit=limit)
-        assert (planned.hours, planned.last) == (hours, HOURS[hours - 1] if hours else None)
+        assert (planned.hours, planned.last) == (hours, (*HOURS, later)[hours - 1] if hours else None)
     assert retention.expire(workspace, "logs", limit=0).hours == 0
-    assert len(live(workspace, logs)) == 4
-    found = retention.expire(workspace, "logs", limit=2)
-    assert (found.hours, found.first, found.last, found.chunks, found.messages) == (2, *HOURS[:2], 3, 20)
-    assert live(workspace, logs) == [(HOURS[2], 21)]
+    assert len(live(workspace, logs)) == 5
+    found = retention.expire(workspace, "logs", limit=3)
+    assert (found.hours, found.first, found.last, found.chunks, found.messages) == (3, HOURS[0], HOURS[2], 4, 30)
+    assert live(workspace, logs) == [(later, 31)]
     assert all(seal.valid for seal in workspace.catalog.seals.select(logs))
     found = retention.expire(workspace, "logs")
-    assert (found.hours, found.first, found.last, found.problem) == (1, HOURS[2], HOURS[2], None)
+    assert (found.hours, found.first, found.last, found.problem) == (1, later, later, None)
     assert all(seal.valid for seal in workspace.catalog.seals.select(logs))
 
 
