@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from nats3_dagster.errors import Conflict
-from nats3_dagster.model import ChunkMeta, SeqRange
+from nats3_dagster.model import ChunkMeta, ChunkResult, ReplaySpec, SeqRange
 from nats3_dagster_tests.support.catalog import chunk, spec, state
 from nats3_dagster_tests.support.sealed import H7, H8, of, seal
 
@@ -179,6 +179,36 @@ def test_a_merged_chunk_is_swept_when_its_hour_was_sealed_again(catalog, logs):
     assert both.key not in _swept(catalog)
 
 
+def test_a_merged_chunk_stays_while_a_replay_that_runs_has_to_publish_it(catalog, logs):
+    """Not for one that has published it, has ended, was deleted or never began; nor where its archive was deleted."""
+    first, second, both = of(H7, 1, 10), of(H7, 11, 20), of(H7, 1, 20)
+    catalog.chunks.commit(logs, [first, second])
+    seal(catalog, logs, H7)
+    own = [one.id for one in catalog.chunks.select(logs)]
+    running, planned, ended, gone = (letter * 16 for letter in "abcd")
+    for replay in (running, planned, ended, gone):
+        catalog.replays.begin(replay, logs, ReplaySpec("logs"), (), own)
+    attempts = {replay: catalog.replays.start_attempt(replay) for replay in (running, ended, gone)}
+    catalog.compaction.swap(logs, H7, [(own, both)], begun=catalog.now())
+    seal(catalog, logs, H7, key="again")
+
+    def kept():
+        return {first.key, second.key} - {*_swept(catalog)}
+
+    assert kept() == {first.key, second.key}
+    catalog.replays.finish(ended, attempts[ended], "failed", "broke off")
+    catalog.replays.finish(gone, attempts[gone], "failed", "broke off")
+    catalog.replays.delete(gone)
+    catalog.replay_chunks.record(running, attempts[running], [ChunkResult(own[0], 10, 10, 0, 0)])
+    assert kept() == {second.key}
+    catalog.replays.finish(running, attempts[running], "failed", "broke off")
+    assert kept() == set()
+    catalog.replays.start_attempt(running)
+    assert kept() == {second.key}
+    catalog.archives.delete("logs")
+    assert kept() == set()
+
+
 def test_objects_that_are_known(catalog, logs):
     live, retired, gone = (chunk(n, n + 9) for n in (1, 11, 21))
     keys = [live.key, retired.key, gone.key, "other"]
@@ -195,6 +225,38 @@ def test_objects_that_are_known(catalog, logs):
     catalog.archives.delete("logs")
     assert catalog.removals.known("archive", keys) == {live.key, retired.key}
     assert catalog.removals.known("archive", keys, with_deleted=False) == {retired.key}
+
+
+def test_an_object_that_was_retired_again_has_its_grace_again(catalog, logs, postgres_url):
+    meta = chunk(1, 10)
+    for _ in range(2):
+        catalog.chunks.commit(logs, [meta])
+        (one,) = catalog.chunks.select(logs)
+        catalog.chunks.retire(logs, [one.id], recapture=True)
+        assert (_swept(catalog), _swept(catalog, 3600)) == ([meta.key], [])
+        _pass_hour(postgres_url)
+        assert _swept(catalog, 3600) == [meta.key]
+        assert _swept(catalog, 7000) == []
+
+
+def test_an_object_of_a_purged_archive_is_swept_once_a_later_one_had_it(catalog, logs):
+    meta = chunk(1, 10)
+    catalog.chunks.commit(logs, [meta])
+    catalog.archives.delete("logs")
+    again = catalog.archives.create(spec(), state())
+
+    def commit_and_retire():
+        catalog.chunks.commit(again, [meta])
+        (one,) = catalog.chunks.select(again)
+        catalog.chunks.retire(again, [one.id], recapture=True)
+
+    commit_and_retire()
+    assert _swept(catalog) == []  # the deleted archive keeps what it had
+    catalog.removals.reserve("archive", [meta.key])
+    catalog.removals.finish("archive", [meta.key])
+    assert _swept(catalog) == []
+    commit_and_retire()
+    assert _swept(catalog) == [meta.key]
 
 
 # Whatever happens

@@ -3,17 +3,20 @@
 import random
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any, cast
 
 import pytest
 
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
-from nats3_dagster.archive.selected.chosen import choose, chosen_of
+from nats3_dagster.archive.selected.chosen import choose, choose_next, chosen_of
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.archive.selected.uncovered import OfIncarnation, uncovered, whole_chunks, whole_hours
 from nats3_dagster.chunks.bloom import bloom_of, hashes_of
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import HOUR_NS, MINUTE_NS, hour_of
 from nats3_dagster.model import Archive, ChunkMeta, Gap, Incarnation, Selection, SeqRange
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR_NS as BEGIN
 from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
@@ -21,6 +24,7 @@ from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
 HOURS = [hour_of(BEGIN + n * HOUR_NS) for n in range(4)]
 AGAIN = Incarnation("LOGS", LOGS.created_ns + 3 * HOUR_NS)
 EACH = 20
+LAST = Incarnation("LOGS", LOGS.created_ns + 1)
 
 
 @pytest.fixture
@@ -129,9 +133,78 @@ def test_messages_of_a_chunk_that_sequences_cut_are_counted(
     assert (part.messages, part.is_exact) == (messages, True)
 
 
+def test_what_is_refused_is_named(workspace: Workspace, logs: Archive) -> None:
+    def selected(**conditions: Any) -> ArchiveSelection:
+        return ArchiveSelection(workspace, logs, Selection(**conditions))
+
+    def refused(one: ArchiveSelection, *, over_gaps: bool = True) -> OperatorError:
+        with pytest.raises(OperatorError) as caught:
+            choose(one, over_gaps=over_gaps)
+        return caught.value
+
+    nothing = refused(selected(hours=(hour_of(BEGIN - HOUR_NS),)))
+    assert (nothing.what, nothing.hint) == (
+        "Archive logs holds nothing of this selection",
+        Next.LIST_CHUNKS(archive="logs"),
+    )
+    one = refused(selected(sequences=SeqRange(21, 60), subjects=("none", "logs.x")))
+    first = next(one for one in workspace.catalog.chunks.select(logs) if one.meta.hour == HOURS[0])
+    assert one.what == "No subject of archive logs in this selection matches 'none' or 'logs.x'"
+    assert one.hint == Next.GET_CHUNK(archive="logs", chunk=first.id)
+    # Every fifth chunk lost a message.
+    lost = refused(selected(sequences=SeqRange(1, 40)), over_gaps=False)
+    assert lost.what.startswith("Sequences of the selection are not in archive logs: 4")
+    assert choose(selected(sequences=SeqRange(5, 40)), over_gaps=False).ids
+    with pytest.raises(OperatorError, match="not in archive logs: 4"):
+        choose_next(selected(sequences=SeqRange(1, 40)), over_gaps=False)
+    found = choose_next(selected(sequences=SeqRange(1, 40), subjects=("logs.1",)), over_gaps=True)
+    assert [one.meta.covers.first for one in found.chunks or ()] == [1, 21, 1, 21]
+    assert [*found.ids] == [one.id for one in found.chunks or ()]
+    assert [*found.pages()] == [found.chunks]
+
+
+@pytest.mark.parametrize("most_asked", [1, 20, 10_000])
+def test_losses_beside_the_runs_of_many_hours(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, most_asked: int
+) -> None:
+    """Every second hour is selected. A loss counts where it is right before or after a run, also of those of another
+    hour, and not where a message lies between."""
+    monkeypatch.setattr("nats3_dagster.archive.selected.uncovered.MOST_ASKED", most_asked)
+    archive = workspace.catalog.archives.create(spec(), state(last=1000))
+    hours = [hour_of(BEGIN + n * HOUR_NS) for n in range(46)]
+    # The n-th hour: 10 n + 1 to 10 n + 10, of which the chunk has 2 to 6, and 9 and 10.
+    metas, gaps = list[ChunkMeta](), list[Gap]()
+    for number, hour in enumerate(hours):
+        first, start = 10 * number + 1, BEGIN + number * HOUR_NS
+        times = {"hour": hour, "first_ns": start, "last_ns": start + MINUTE_NS}
+        metas += [chunk(first + 1, first + 5, **times), chunk(first + 8, first + 9, **times)]
+        gaps.append(Gap(LOGS, ranges((first, first)), "expired" if number in {6, 15} else "deleted"))
+        gaps.append(Gap(LOGS, ranges((first + 6, first + 7)), "expired" if number in {4, 9} else "deleted"))
+    workspace.catalog.chunks.commit(archive, metas, gaps)
+    workspace.catalog.coverage.begin(archive, state(LAST, last=60))
+    workspace.catalog.chunks.commit(archive, [], [Gap(LAST, ranges((42, 44)), "expired")])
+    selected = ArchiveSelection(workspace, archive, Selection(hours=tuple(hours[::2])))
+    for held in (Held.of_hours(selected.hours()), Held.of_chunks(selected.chunks())):
+        found = uncovered(selected, held)
+        # Of the 9th hour nothing is beside a selected one; the first sequence of the 15th is, after the 14th.
+        assert [tuple(part) for part in found if cast("OfIncarnation", part).incarnation == LOGS] == [
+            (47, 48),
+            (61, 61),
+            (151, 151),
+        ]
+
+
+def test_the_first_sequence_may_be_lost(workspace: Workspace) -> None:
+    archive = workspace.catalog.archives.create(spec(), state())
+    gaps = [Gap(LOGS, ranges((1, 1)), "expired"), Gap(LOGS, ranges((2, 3)), "deleted")]
+    workspace.catalog.chunks.commit(archive, [chunk(4, 10)], gaps)
+    selected = ArchiveSelection(workspace, archive, Selection())
+    assert uncovered(selected, Held.of_chunks(selected.chunks())) == [SeqRange(1, 1)]
+
+
 # What comes next
 
-LIVES = (LOGS, LAST := Incarnation("LOGS", LOGS.created_ns + 1))
+LIVES = (LOGS, LAST)
 
 
 @dataclass

@@ -8,6 +8,7 @@ import pytest
 
 from nats3_dagster.archive.selected.extent import Bounds, Extent, SelectedPart, is_cut, part_of
 from nats3_dagster.archive.selected.held import Held
+from nats3_dagster.archive.selected.uncovered import _joined
 from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.hours import HOUR_NS, MINUTE_NS, hour_start
 from nats3_dagster.model import Chunk, ChunkMeta, Incarnation, Selection, SeqRange
@@ -66,6 +67,18 @@ def test_runs_of_selected_hours(spans: list[tuple[str, int, int]], hours: tuple[
     assert list(held.runs(hours)) == [(LOGS, SeqRange(*run)) for run in runs]
     by_hour = Held.of_hours([sums(first, last, hour) for hour, first, last in spans])
     assert list(by_hour.runs(hours)) == list(held.runs(hours))
+
+
+def test_sequences_that_overlap_or_touch_are_one_range() -> None:
+    """Of one incarnation, the older one first; a range may lie within the one before it."""
+    spans = [(5, 6), (1, 2), (40, 49), (20, 30), (22, 25), (3, 3), (31, 35), (8, 8), (20, 30)]
+    found = _joined([*((LOGS, SeqRange(*span)) for span in spans), (AGAIN, SeqRange(4, 7)), (AGAIN, SeqRange(1, 2))])
+    assert [(life, tuple(part)) for life, part in found] == [
+        *((LOGS, span) for span in [(1, 3), (5, 6), (8, 8), (20, 35), (40, 49)]),
+        (AGAIN, (1, 2)),
+        (AGAIN, (4, 7)),
+    ]
+    assert _joined([]) == []
 
 
 def test_each_incarnation_has_runs_of_its_own() -> None:
