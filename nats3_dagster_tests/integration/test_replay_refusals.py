@@ -14,6 +14,7 @@ from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.control import delete
 from nats3_dagster.replay.drive import drive
+from nats3_dagster.replay.job import ReplayJob
 from nats3_dagster.replay.messages.headers import header_room
 from nats3_dagster.replay.planning.room import check_room
 from nats3_dagster.steps import Next
@@ -169,6 +170,12 @@ def test_a_target_has_room_for_as_many_as_its_limit_leaves(workspace: Workspace,
     wire.create_stream("BACK", "back.>")
     archived(workspace, wire, "EV", bucket)
     begun = begin(workspace, TO_BACK)[0]
+    wire.api("STREAM.UPDATE.BACK", **wire.api("STREAM.INFO.BACK")["config"] | {"discard": "new", "max_msgs": 1})
+    job = ReplayJob("", 1, begun.spec, begun.targets, workspace.settings.nats, workspace.settings.store, False)
+    check_room(workspace.link, begun, job, 1)
+    with pytest.raises(TargetError, match="takes up to 1 .max_msgs, discard new.: it has 0, and 2 messages"):
+        check_room(workspace.link, begun, job, 2)
+    wire.api("STREAM.UPDATE.BACK", **wire.api("STREAM.INFO.BACK")["config"] | {"max_msgs": -1})
     wire.publish([("back.other", b"", b"x")] * 3)
     has = wire.state("BACK")["bytes"]
     own = wire.api("STREAM.INFO.BACK")["config"]

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,7 @@ from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.proof.seal import seal_hours, sealable
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.held import Held
-from nats3_dagster.archive.selected.next_chunks import NextChunks, next_chunks
+from nats3_dagster.archive.selected.next_chunks import NextChunks, is_over, next_chunks
 from nats3_dagster.archive.selected.uncovered import lost_of_selection, uncovered
 from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.archive.source.clocks import stream_now_ns
@@ -270,3 +272,69 @@ def test_of_a_stream_that_is_gone_what_was_seen_of_it(workspace: Workspace, even
     assert lacks(workspace, events, of(0, 1)) == ["11-30"]
     assert lacks(workspace, events, Selection(sequences=SeqRange(5, 12))) == ["11-12"]
     assert lacks(workspace, events, Selection()) == []
+
+
+def test_what_expired_of_a_stream_that_was_made_again(workspace: Workspace, events: Archive, wire: Wire) -> None:
+    """It may be of the hour in which the stream was made, and of no earlier one."""
+    for hour in SEQS:
+        capture(workspace, events, hour)
+    wire.api("STREAM.DELETE.EV")
+    wire.create_stream("EV", "ev.>")
+    newer = open_source(workspace, events, adopt=True).state.incarnation
+    wire.publish([("ev.a", b"", b"x")] * 10)
+    wire.api("STREAM.PURGE.EV", seq=5)
+    own = f" (stream of {format_time(newer.created_ns)})"
+    assert lacks(workspace, events, Selection(hours=(hour_of(newer.created_ns),))) == [f"1-10{own}"]
+    assert lacks(workspace, events, Selection(hours=(HOURS[2], hour_of(newer.created_ns)))) == [f"1-10{own}"]
+    assert lacks(workspace, events, of(2)) == lacks(workspace, events, of(1, 2, 3)) == []
+
+
+def test_a_selection_is_over_once_its_end_has_come_and_is_captured(
+    workspace: Workspace, events: Archive, wire: Wire
+) -> None:
+    def over(selection: Selection) -> bool:
+        return is_over(ArchiveSelection(workspace, events, selection))
+
+    def upto(minute: int, **more: Any) -> Selection:
+        return replace(times(5, minute), **more)
+
+    capture(workspace, events, 0)
+    capture(workspace, events, 1, upto=15)
+    assert [over(upto(minute)) for minute in (30, 60, 65, 66, 67, 120, 500)] == [True] * 4 + [False] * 3
+    assert not over(Selection())
+    assert not over(times(5, None))
+    assert [over(Selection(sequences=SeqRange(3, last))) for last in (14, 15, 16)] == [True, True, False]
+    # Whichever comes first ends it.
+    assert over(upto(120, sequences=SeqRange(1, 15)))
+    assert over(upto(66, sequences=SeqRange(1, 99)))
+    assert not over(upto(67, sequences=SeqRange(1, 99)))
+    wire.api("STREAM.DELETE.EV")
+    assert over(upto(30))
+    # Made again, and a capture has yet to adopt it.
+    wire.create_stream("EV", "ev.>")
+    assert not over(upto(30))
+    assert over(Selection(sequences=SeqRange(3, 15)))
+
+
+def test_what_a_restored_stream_lost_before_the_times_is_in_nobodys_way(
+    workspace: Workspace, events: Archive, wire: Wire
+) -> None:
+    """What was lost of the first one was stored before the times, although that stream was made after them: by a
+    restore, which keeps the times of the messages."""
+    capture(workspace, events, 0)
+    life = open_source(workspace, events).state.incarnation
+    workspace.catalog.chunks.commit(events, [], [Gap(life, (SeqRange(11, 20),), "expired")])
+    capture(workspace, events, 3)
+    wire.api("STREAM.DELETE.EV")
+    wire.create_stream("EV", "ev.>")
+    open_source(workspace, events, adopt=True)
+    wire.publish([("ev.a", b"", b"x")] * 5)
+    capture(workspace, events, open_hour())
+    last = ArchiveSelection(workspace, events, times(open_hour() * 60 + 1, None))
+    found = next_chunks(last, None, over_gaps=False)
+    assert ([one.meta.covers for one in found.chunks], found.lost, found.is_open) == ([SeqRange(1, 5)], (), False)
+    both = ArchiveSelection(workspace, events, times(185, None))
+    assert [one.meta.covers for one in next_chunks(both, None, over_gaps=False).chunks] == [
+        SeqRange(21, 30),
+        SeqRange(1, 5),
+    ]

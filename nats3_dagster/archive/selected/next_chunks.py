@@ -11,7 +11,7 @@ from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.boundary_gaps import Boundary
 from nats3_dagster.archive.source.clocks import ask_clocks
 from nats3_dagster.archive.source.windows import first_at
-from nats3_dagster.hours import CLOCKS_S, SECOND_NS, hour_of
+from nats3_dagster.hours import CLOCKS_S, LAST_NS, SECOND_NS, hour_of
 from nats3_dagster.model import REMOVED, Chunk, Coverage, Incarnation, SeqRange, StreamState, clipped
 from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.workspace import Workspace
@@ -140,7 +140,9 @@ class _TimeBounds:
         """Returns the first sequence that may be selected; after all archived ones where only chunks can say: the
         stream is gone, or the hours up to the first of the chunks are sealed."""
         from_ns = self._selection.from_ns
-        if from_ns is None or coverage.incarnation.created_ns >= from_ns:
+        # A stream that was restored has messages that are older than itself.
+        begin_ns = min(coverage.incarnation.created_ns, LAST_NS if coverage.first_ns is None else coverage.first_ns)
+        if from_ns is None or begin_ns >= from_ns:
             return coverage.start
         if found and found[0].meta.incarnation == coverage.incarnation:
             first, last = sorted((hour_of(from_ns), found[0].meta.hour))

@@ -24,13 +24,14 @@ def check_room(link: Link, replay: Replay, job: ReplayJob, left: int) -> None:
     if state.config.get("discard") != "new" or removing_settings(state.config):
         return
     for setting, has, each in (("max_msgs", state.messages, 1), ("max_bytes", state.bytes, _LEAST_BYTES)):
-        room = state.config.get(setting, -1) - has
-        if state.config.get(setting, -1) <= 0 or left * each <= room:
+        limit = state.config.get(setting, -1)
+        room = limit - has
+        if limit <= 0 or left * each <= room:
             continue
         there = _there(link, replay, job) if replay.attempt else 0
         if there is not None and (come := left - there) * each > room:
             raise TargetError(
-                f"Stream {state.name} takes up to {state.config[setting]} ({setting}, discard new): it has {has}, and "
+                f"Stream {state.name} takes up to {limit} ({setting}, discard new): it has {has}, and "
                 f"{come:,} messages of the replay are still to come",
                 Next.MAKE_ROOM_AND_RESUME(setting=setting, stream=state.name, replay=replay.id),
             )
