@@ -62,6 +62,18 @@ def test_what_expires_between_plan_and_read_is_a_gap_and_never_part_of_a_chunk(
     assert run(planned) == [("expired", SeqRange(first, 400)), ("chunk", SeqRange(401, 1000))]
 
 
+@pytest.mark.parametrize("first", [2, 3, 501, 502, 1000, 1001])
+def test_the_first_messages_that_expire_are_a_gap_however_many_are_left(
+    settings: Settings, wire: Wire, bucket: str, first: int
+) -> None:
+    wire.publish([("ev.a", b"", b"the 1,001st")])
+    archive_events(settings, bucket)
+    planned = plan(settings, wire)
+    assert planned.missing == (SeqRange(1, 1001),)
+    wire.api("STREAM.PURGE.EV", seq=first)
+    assert run(planned) == [("expired", SeqRange(1, first - 1)), ("chunk", SeqRange(first, 1001))]
+
+
 def test_a_whole_range_that_expired_is_a_gap(settings: Settings, wire: Wire, bucket: str) -> None:
     archive_events(settings, bucket)
     planned = plan(settings, wire)

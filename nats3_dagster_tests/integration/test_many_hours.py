@@ -10,18 +10,20 @@ import pytest
 from nats3_dagster.archive.captures import hour_windows
 from nats3_dagster.archive.captures import plan as planning
 from nats3_dagster.archive.captures.driver import Perform, capture_hours
+from nats3_dagster.archive.captures.due import select_hours
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.archive.captures.plan import CapturePlan
 from nats3_dagster.archive.captures.task import CaptureTask
 from nats3_dagster.archive.lifecycle.create import create
-from nats3_dagster.archive.source.windows import hours_to_capture
+from nats3_dagster.archive.source.windows import begin_of, hours_to_capture
 from nats3_dagster.dev.history import Past, restore_stream
-from nats3_dagster.errors import EngineError, SourceError
+from nats3_dagster.errors import EngineError, OperatorError, SourceError
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta
+from nats3_dagster.model import Archive, ArchiveSpec, ChunkMeta, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.captures import plan_hours
+from nats3_dagster_tests.support.catalog import chunk
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = [pytest.mark.nats, pytest.mark.needs_nats("2.15")]
@@ -193,3 +195,75 @@ def test_what_is_wrong_with_the_stream_ends_the_run_at_the_second_hour(workspace
     assert [job for job in capture_hours(workspace, archive, run, down, lambda *_: None) if job] == []
     assert (list(run.errors), run.is_general, run.untried) == (hours[:2], True, 8)
     assert len(tried) < 8
+
+
+def test_an_hour_that_is_deleted_between_plan_and_read_is_a_gap_of_its_own(
+    workspace: Workspace, bucket: str, wire: Wire
+) -> None:
+    """No chunk of the next hour reaches into it."""
+    make(workspace, "EV", range(0, 240, 10))
+    archive = archive_of(workspace, bucket, "events")
+    planned = plan_hours(workspace, archive, hours_to_capture(workspace, archive, stream_state(workspace.link, "EV")))
+    for seq in range(7, 13):
+        wire.api("STREAM.MSG.DELETE.EV", seq=seq)
+    outcomes = [o for ranges in planned.tasks(1) for o in CaptureTask(planned.job, ranges, workspace.link).outcomes()]
+    assert [(o.hour, o.covers) if isinstance(o, ChunkMeta) else (o.reason, *o.ranges) for o in outcomes] == [  # type: ignore[union-attr]
+        (hour_of(START), SeqRange(1, 6)),
+        ("deleted", SeqRange(7, 12)),
+        (hour_of(START + 2 * HOUR_NS), SeqRange(13, 18)),
+        (hour_of(START + 3 * HOUR_NS), SeqRange(19, 24)),
+    ]
+
+
+def test_hours_that_are_missing_up_to_a_sequence(workspace: Workspace, bucket: str) -> None:
+    """Messages in the hours 0, 1, 3 and 4."""
+    make(workspace, "EV", STREAMS["quiet hours"][0])
+    archive, state = archive_of(workspace, bucket, "events"), stream_state(workspace.link, "EV")
+    hours = [hour_of(START + n * HOUR_NS) for n in range(6)]
+
+    def missing(before: int | None = None) -> list[int]:
+        return [hours.index(hour) for hour in hours_to_capture(workspace, archive, state, before)]
+
+    assert missing() == missing(7) == missing(99) == [0, 1, 2, 3, 4]
+    assert [missing(before) for before in (1, 2, 3, 4, 5, 6)] == [[], [0], [0], [0, 1], [0, 1], [0, 1, 2, 3]]
+    life = {"archive": "events", "incarnation": state.incarnation, "bucket": bucket}
+    workspace.catalog.chunks.commit(archive, [chunk(1, 2, hour=hours[0], **life), chunk(5, 5, hour=hours[3], **life)])
+    assert (missing(), missing(5), missing(3)) == ([1, 4], [1], [])
+    workspace.catalog.chunks.commit(archive, [chunk(3, 4, hour=hours[1], **life)])
+    assert missing() == [4]
+    begins = [begin_of(workspace, archive, state.incarnation, hour_start(hour)) for hour in hours]
+    assert begins == [1, 3, 5, 5, None, None]
+    # A clock stepped: sequences of the hour 1 come after some of the hour 4.
+    workspace.catalog.chunks.commit(archive, [chunk(6, 6, hour=hours[4], **life), chunk(7, 9, hour=hours[1], **life)])
+    assert missing() == []
+    begins = [begin_of(workspace, archive, state.incarnation, hour_start(hour)) for hour in hours]
+    assert begins == [1, 3, None, None, None, None]
+
+
+def test_hours_for_a_capture_by_hand(workspace: Workspace, bucket: str, wire: Wire) -> None:
+    make(workspace, "EV", STREAMS["quiet hours"][0])
+    archive = archive_of(workspace, bucket, "events")
+    hours = [hour_of(START + n * HOUR_NS) for n in range(-1, 6)]
+
+    def refused(*asked: str) -> OperatorError:
+        with pytest.raises(OperatorError) as caught:
+            select_hours(workspace, "events", asked)
+        return caught.value
+
+    assert select_hours(workspace, "events") == hours[1:6]
+    assert select_hours(workspace, "events", [hours[5], hours[1], hours[3], hours[1]]) == [hours[1], hours[3], hours[5]]
+    for outside in (hours[0], hours[6]):
+        error = refused(hours[1], outside)
+        assert (error.what, error.hint) == (
+            f"Stream EV has nothing of the hour {outside}, nor has the archive",
+            f"It holds {hours[1]} to {hours[5]}",
+        )
+    assert "hour" in refused("2026-11-21-7").what
+    # What the archive has of the hour may be captured again.
+    capture(workspace, archive, hours[1:3])
+    wire.api("STREAM.PURGE.EV", seq=5)
+    assert select_hours(workspace, "events", [hours[1], hours[4]]) == [hours[1], hours[4]]
+    assert refused(hours[3]).hint == f"It holds {hours[4]} to {hours[5]}"
+    wire.api("STREAM.PURGE.EV")
+    assert refused(hours[5]).hint == "It is empty"
+    assert select_hours(workspace, "events", [hours[2]]) == [hours[2]]

@@ -32,7 +32,7 @@ _TABLE = {
     "archive/source/windows.py": f"{_CAPTURED} selection_edges",
     "archive/captures/hour_windows.py": _CAPTURED,
     "archive/captures/plan.py": _CAPTURED,
-    "archive/captures/due.py": f"{_CAPTURED} backlog",
+    "archive/captures/due.py": f"{_CAPTURED} backlog taking_deliveries",
     "archive/captures/read.py": _CAPTURED,
     "archive/captures/commit.py": f"{_CAPTURED} change_filter witness",
     "archive/captures/adopt.py": f"{_CAPTURED} older_copies",

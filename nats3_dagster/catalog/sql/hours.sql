@@ -30,15 +30,17 @@ from nats3.incarnation i where i.stream = :stream and i.created_ns = :created_ns
 
 -- name: seqs_beside(archive, stream, created_ns, first_hour, last_hour)
 -- The highest sequence of the hours before these, and the lowest one of the hours after them; null where there is none.
+-- An index counts distances as floats: from the end of the coverage they are exact, from the largest number they are not.
 select (select h.last_seq from nats3.hour h
         where h.archive_id = :archive::bigint and h.incarnation_id = i.id
           and nats3.hour_number(h.hour)::bigint < nats3.hour_number(:first_hour)::bigint
-        order by nats3.distance(h.last_seq, 9223372036854775807) limit 1) as before,
+        order by nats3.distance(h.last_seq, c.last_seq) limit 1) as before,
        (select h.first_seq from nats3.hour h
         where h.archive_id = :archive::bigint and h.incarnation_id = i.id
           and nats3.hour_number(h.hour)::bigint > nats3.hour_number(:last_hour)::bigint
         order by nats3.distance(h.first_seq, 0) limit 1) as after
-from nats3.incarnation i where i.stream = :stream and i.created_ns = :created_ns;
+from nats3.incarnation i join nats3.coverage c on c.archive_id = :archive and c.incarnation_id = i.id
+where i.stream = :stream and i.created_ns = :created_ns;
 
 -- name: hours_sealed(archive, first_hour, last_hour)
 -- True if each hour from first to last is as it was sealed.
