@@ -12,10 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from nats3_dagster import fault_points
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import StreamChanged, TargetError
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.publish.publisher import Publisher
+from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.replay.job import Share
+from nats3_dagster.replay.messages import republish
 from nats3_dagster.replay.messages.republish import Republisher
 from nats3_dagster_tests.support.republish import REPLAY, TO_BACK, archived, job_of, numbered, payloads, publish
 from nats3_dagster_tests.support.wire import Wire
@@ -64,15 +68,70 @@ def test_a_stream_that_is_too_busy_loses_nothing_and_keeps_the_order(nats, busy,
         assert payloads(wire) == list(range(12_000))
 
 
-def test_another_publisher_in_the_target(nats, file_store) -> None:
+def test_another_publisher_in_the_target(nats, file_store, monkeypatch) -> None:
     """It breaks the chain, and the replay goes on one message at a time."""
+    windows = []
+
+    class Watched(Publisher):
+        def __init__(self, *given, inflight_messages, **more) -> None:
+            windows.append(inflight_messages)
+            super().__init__(*given, inflight_messages=inflight_messages, **more)
+
+    monkeypatch.setattr(republish, "Publisher", Watched)
     chunks = archived(nats, file_store, numbered(3000), 300)
     with Wire(nats.url) as wire, neighbour(nats, "back.other", 0.001):
         wire.create_stream("BACK", "back.>", max_msgs_per_subject=1_000_000)
         results, failure = publish(job_of(nats, file_store, "BACK"), chunks)
         assert failure is None
         assert [r.published + r.found for r in results] == [300] * 10
+        # The first attempt is a chain, and the one after it has one message under way.
+        assert (windows[0] > 1, windows[1]) == (True, 1)
         assert payloads(wire) == list(range(3000))
+
+
+def test_a_later_attempt_says_what_it_found_and_what_it_published(nats, file_store) -> None:
+    """Whole chunks, a part of one, and none."""
+    chunks = archived(nats, file_store, numbered(40), 10)
+    with Wire(nats.url) as wire:
+        wire.create_stream("BACK", "back.>")
+        job = job_of(nats, file_store, "BACK")
+        first, _ = publish(job, chunks[:2])
+        assert [(r.selected, r.published, r.found, r.last_seq) for r in first] == [(10, 10, 0, 10), (10, 10, 0, 20)]
+        fault_points.arm("replay.sent:raise")
+        try:
+            with pytest.raises(fault_points.InjectedFault):
+                publish(job, chunks[2:3])
+        finally:
+            fault_points.arm("")
+        stored = wire.state("BACK")["messages"]
+        assert 20 <= stored <= 30
+        results, failure = publish(replace(job, attempt=2), chunks)
+        assert failure is None
+        assert [(r.published + r.found, r.last_seq) for r in results] == [(10, 10), (10, 20), (10, 30), (10, 40)]
+        assert [r.found for r in results[:2]] == [10, 10]
+        assert sum(r.found for r in results) >= stored
+        assert payloads(wire) == list(range(40))
+
+
+def test_messages_of_the_chunk_under_way_are_counted(nats, file_store) -> None:
+    chunks = archived(nats, file_store, numbered(30), 10)
+    with Wire(nats.url) as wire, Link(nats.options) as link:
+        wire.create_stream("BACK", "back.>")
+        job = job_of(nats, file_store, "BACK")
+        assert publish(job, chunks[:1])[1] is None
+        task = Republisher(Share(replace(job, attempt=2), chunks, 0, 1), link)
+        assert task.counts() == Counts()
+        fault_points.arm("replay.acknowledged:raise:3")
+        counts = []
+        try:
+            with pytest.raises(fault_points.InjectedFault):
+                for _ in task.results():
+                    counts.append(task.counts())
+        finally:
+            fault_points.arm("")
+        assert counts == [Counts(0, 10), Counts(10, 10)]
+        # All messages of the third chunk were acknowledged, and no result says so yet.
+        assert task.counts() == Counts(20, 10)
 
 
 def test_a_stream_that_is_made_again_in_the_middle(nats, file_store, monkeypatch) -> None:
