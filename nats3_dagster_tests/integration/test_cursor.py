@@ -19,7 +19,7 @@ from nats3_dagster.archive.read import cursor_state, live
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.errors import LostMessages, OperatorError, SourceError, StreamChanged
 from nats3_dagster.hours import hour_of
-from nats3_dagster.model import Archive, ArchiveSpec, Selection, SeqRange
+from nats3_dagster.model import Archive, ArchiveSpec, Gap, Selection, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support import points as made_points
@@ -225,6 +225,32 @@ def test_a_hole_is_not_passed(workspace: Workspace, bucket: str) -> None:
         next(further.batches())
     add_chunk(workspace, archive, [message(seq) for seq in range(6, 9)])
     assert seqs(Cursor.resume(workspace, cursor.token()).batches()) == list(range(6, 12))
+
+
+@pytest.mark.parametrize("first", [2, 3, 7])
+def test_a_hole_before_the_first_chunk_is_named(workspace: Workspace, bucket: str, first: int) -> None:
+    archive = made_points.create(workspace, bucket)
+    add_chunk(workspace, archive, [message(seq) for seq in range(first, 12)])
+    with pytest.raises(SourceError, match=f"has taken the sequences 1-{first - 1} of archive logs yet"):
+        next(Cursor.begin(workspace, archive, Selection()).batches())
+    add_chunk(workspace, archive, [message(seq) for seq in range(1, first)])
+    assert seqs(Cursor.begin(workspace, archive, Selection()).batches()) == list(range(1, 12))
+
+
+def test_hours_are_read_over_a_loss_where_that_is_asked_for(workspace: Workspace, bucket: str) -> None:
+    archive, hours = made_points.create(workspace, bucket), Selection(hours=(hour_of(made_points.T0),))
+    for first, last in ((1, 5), (8, 12)):
+        add_chunk(workspace, archive, [message(seq) for seq in range(first, last + 1)])
+    life = workspace.catalog.coverage.all(archive)[0].incarnation
+    workspace.catalog.chunks.commit(archive, [], [Gap(life, (SeqRange(6, 7),), "expired")])
+    # Of a stream that is gone and had more, these may be of the hour too.
+    for selection, ranges in ((hours, (SeqRange(6, 7), SeqRange(13, 100))), (Selection(), (SeqRange(6, 7),))):
+        with pytest.raises(LostMessages) as lost:
+            seqs(Cursor.begin(workspace, archive, selection).batches())
+        assert lost.value.ranges == ranges
+        over = Cursor.begin(workspace, archive, selection, over_gaps=True)
+        assert seqs(over.batches()) == [*range(1, 6), *range(8, 13)]
+        assert seqs(Cursor.resume(workspace, over.token()).batches()) == []
 
 
 def test_a_chunk_that_is_committed_while_the_archive_is_asked_is_not_passed(
