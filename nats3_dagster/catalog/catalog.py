@@ -12,6 +12,7 @@ from nats3_dagster.catalog.archives.history import History
 from nats3_dagster.catalog.archives.measures import Measures
 from nats3_dagster.catalog.contents.chunk_sums import ChunkSums
 from nats3_dagster.catalog.contents.chunks import Chunks
+from nats3_dagster.catalog.contents.consumers import Consumers
 from nats3_dagster.catalog.contents.coverage import Coverages
 from nats3_dagster.catalog.contents.gaps import Gaps
 from nats3_dagster.catalog.contents.hours import Hours
@@ -50,6 +51,7 @@ class Catalog:
         self.chunk_sums = ChunkSums(session)
         self.cleaning = Cleaning(session)
         self.compaction = Compaction(session, self.chunks)
+        self.consumers = Consumers(session)
         self.copies = Copies(session)
         self.durables = Durables(session)
         self.erasures = Erasures(session, self.chunks)

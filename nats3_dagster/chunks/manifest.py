@@ -158,7 +158,7 @@ class Manifest:
 def decode_manifest(data: bytes) -> Manifest:
     """The manifest that `encode` wrote. Raises ChunkError for anything else, and for a newer version."""
     try:
-        fields: dict[str, Any] = json.loads(_decompressed(data))
+        fields: dict[str, Any] = json.loads(decompressed(data))
         version = fields.pop("manifest_version")
     except (zstandard.ZstdError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ChunkError("The object is not a manifest", DAMAGED) from error
@@ -174,7 +174,7 @@ def decode_manifest(data: bytes) -> Manifest:
     return manifest
 
 
-def _decompressed(data: bytes) -> bytes:
+def decompressed(data: bytes) -> bytes:
     """The content of one whole frame. Raises ValueError for anything else, and for more than MOST_TEXT bytes;
     ZstdError."""
     # Bit by bit: neither the frame's own word for its size nor its content decides how much memory it takes.

@@ -79,12 +79,17 @@ async def own_request(client: Connection, subject: str, body: Mapping[str, Any] 
         raise
 
 
-async def pages(client: Connection, subject: str, key: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
+async def pages(
+    client: Connection, subject: str, key: str, body: Mapping[str, Any], *, all_online: bool = False
+) -> AsyncIterator[Any]:
     """The items of a listing that comes in pages; `key` is their name in each page. A page without the streams whose
-    leader did not answer is asked for again. Raises SourceError when they go on missing."""
+    leader did not answer is asked for again. `all_online`: none may be left out because its server is too old for it.
+    Raises SourceError when some go on missing."""
     offset = 0
     while True:
         answer = await _whole_page(client, subject, {**body, "offset": offset})
+        if all_online and (offline := answer.get("offline")):
+            raise SourceError(f"{', '.join(offline)} is offline, and its state unknown", "Update the servers")
         items: list[Any] = answer.get(key) or []
         for item in items:
             yield item

@@ -20,10 +20,13 @@ from nats3_dagster.archive.recovery.orphan_sweep import sweep_each
 from nats3_dagster.archive.recovery.rebuild import Rebuilt, rebuild
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog import migrate
+from nats3_dagster.chunks.consumers import ConsumersDocument
 from nats3_dagster.chunks.manifest import Manifest, ManifestChunk, ManifestPart
 from nats3_dagster.chunks.naming import object_key
 from nats3_dagster.errors import ChunkError, StoreError
+from nats3_dagster.hours import HOUR_NS, hour_start
 from nats3_dagster.model import Archive, Gap, ReplayPreset, ReplaySpec, SeqRange, Witness
+from nats3_dagster.model.consumer import ConsumerPosition, Pair
 from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
@@ -60,6 +63,8 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "capture": None,
     "copy_task": None,
     "durable": None,
+    "kept_consumers": ("id", "kept_at"),
+    "consumers_problem": None,
     # Who and why: no object says it. Of an archive without erasures there is nothing.
     "erased_range": None,
     "erasure": None,
@@ -114,8 +119,20 @@ def filled(workspace: Workspace, bucket: str) -> Archive:
     commit(archive, [many], [Gap(LIFE, (SeqRange(10_101, 10_110),), "deleted")])
     workspace.catalog.coverage.record_witness(archive, LIFE, Witness(10_100, many.last_ns))
     workspace.catalog.holds.create(archive, "case", "a law", hours=(None, HOURS[1]), seqs=SeqRange(1, 7))
+    for number, at_ns in ((1, 5), (2, 6), (3, HOUR_NS)):
+        _keep(workspace, archive, hour_start(HOURS[0]) + at_ns, number)
     presets = [ReplayPreset.of({"name": "to_test", "write_subject": "test.>", "rate": 5, "live": True})]
     return change(workspace, archive.name, {"replays": tuple(presets)}).after
+
+
+def _keep(workspace: Workspace, archive: Archive, observed_ns: int, number: int) -> None:
+    """Keep a consumer beside the chunks."""
+    one = ConsumerPosition("app", {"ack_policy": "explicit"}, Pair(number, number), Pair(0, 0), {number: (number, 7)})
+    document = ConsumersDocument(archive.name, LIFE.stream, "team", LIFE.created_ns, observed_ns, 50, (one,))
+    data, key = document.encode()
+    kept = document.kept(archive.spec.bucket, key, data)
+    workspace.bucket(archive.spec.bucket).put_new(key, data, kept.sha256)
+    assert workspace.catalog.consumers.add(archive, LIFE, kept, begun=workspace.catalog.now())
 
 
 def only(found: Iterator[Rebuilt]) -> Rebuilt:
@@ -138,6 +155,10 @@ def test_each_table_is_as_it_was_but_for_what_no_object_says(
     assert before.keys() == after.keys() == UNKNOWN.keys()
     # What was retired is in manifests, as a gap, and the chunk is not.
     before["chunk"] = [row for row in before["chunk"] if not row["deleted_at"]]
+    # Of each hour the consumers that were kept last are.
+    assert len(before["kept_consumers"]) == 3
+    before["kept_consumers"] = [row for row in before["kept_consumers"] if not row["superseded_at"]]
+    assert len(before["kept_consumers"]) == 2
     # In an hour without a seal a gap that is no loss is not known: the stream is asked again.
     assert before["gap"].pop()["reason"] == "deleted"
     for row in (*before["seal"], *after["seal"]):

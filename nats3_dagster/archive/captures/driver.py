@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from nats3_dagster.archive.captures.capture_log import CaptureLog
 from nats3_dagster.archive.captures.commit import CaptureResult, commit
+from nats3_dagster.archive.captures.consumers import keep_consumers
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError
 from nats3_dagster.archive.captures.hour_windows import by_hour
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.captures.plan import CapturePlan, plan, uncovered
 from nats3_dagster.archive.captures.read import Outcome
 from nats3_dagster.archive.captures.task import HourFailure
+from nats3_dagster.archive.source.observe import Source
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.errors import Conflict, Nats3Error, SourceError, StreamChanged, from_json
 from nats3_dagster.fault_points import fault_point
@@ -38,7 +40,10 @@ def capture_hours(
     Raises OperatorError for a bad hour, before anything is done."""
     for hour in run.hours:
         hour_start(hour)
-    yield from _Driver(workspace, archive, run, perform, on_error, adopt).jobs()
+    driver = _Driver(workspace, archive, run, perform, on_error, adopt)
+    yield from driver.jobs()
+    if driver.source:
+        keep_consumers(workspace, archive, driver.source.state)
 
 
 class _Driver:
@@ -54,6 +59,8 @@ class _Driver:
         # How often another capture's commit made an hour fail.
         self._conflicts = Counter[str]()
         self._captures = CaptureLog(workspace, archive)
+        # As it was opened last, in a folder of the archive's own; None where none could be.
+        self.source: Source | None = None
 
     def jobs(self) -> Iterator[tuple[CaptureResult, ...]]:
         while self._waiting and not self._run.is_general:
@@ -73,6 +80,7 @@ class _Driver:
             folder.require(self._workspace, self._archive)
             source = open_source(self._workspace, self._archive, adopt=self._adopt)
             planned = plan(self._workspace, source, hours)
+            self.source = source
         except Nats3Error as error:
             self._put_back(hours[1:])
             self._fail(hours[:1], error)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from nats3_dagster import objects
 from nats3_dagster.actor import current_run
+from nats3_dagster.archive.captures.consumers import keep_consumers
 from nats3_dagster.archive.proof.failed_hours import FailedHours
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
 from nats3_dagster.archive.source.clocks import ask_clocks
@@ -132,6 +133,14 @@ def seal_hours(workspace: Workspace, archive: Archive, hours: Iterable[str]) -> 
     failures.raise_first()
 
 
+def seal_complete(workspace: Workspace, archive: Archive, hours: Sequence[str]) -> Iterator[Seal]:
+    """`seal_hours` for hours that the stream itself was asked about; then its consumers are kept. Raises as that
+    does."""
+    yield from seal_hours(workspace, archive, hours)
+    if hours:
+        keep_consumers(workspace, archive)
+
+
 def seal_asked(workspace: Workspace, name: str, hours: Sequence[str]) -> Iterator[Seal]:
     """Seal those of the hours (ascending) that are complete. Yields the seals of all that are sealed then: first of
     those that were before. Then, if one is not complete, raise OperatorError.
@@ -148,7 +157,7 @@ def seal_asked(workspace: Workspace, name: str, hours: Sequence[str]) -> Iterato
     found = [seal for seal in seals.select(archive, hours=hours) if seal.valid]
     before = {seal.hour: seal for seal in found if seal.hour not in complete}
     yield from before.values()
-    yield from seal_hours(workspace, archive, complete)
+    yield from seal_complete(workspace, archive, complete)
     check_sealed(hours, {*complete, *before}, name, closed, clocks.difference)
 
 

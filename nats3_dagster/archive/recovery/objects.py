@@ -1,4 +1,4 @@
-"""The objects of an archive's folder by hour: chunks by the parts of their keys, and manifests, proven.
+"""The objects of an archive's folder by hour: chunks and consumers by the parts of their keys, and manifests, proven.
 
 Invariant: a day of the folder is in memory at a time, whatever the archive's age.
 """
@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from nats3_dagster.chunks.consumers import consumers_key
 from nats3_dagster.chunks.manifest import (
     MOST_TEXT,
     Manifest,
@@ -29,6 +30,8 @@ class HourObjects:
     chunks: dict[str, tuple[int, ChunkName]] = field(default_factory=dict[str, tuple[int, ChunkName]])
     # Keys, ascending by their numbers.
     manifests: list[str] = field(default_factory=list[str])
+    # Keys of what was kept of consumers: the last of each incarnation, by its token.
+    consumers: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +61,17 @@ class Listing:
         for day in self._bucket.folders(self._folder):
             hours: dict[str, HourObjects] = {}
             for key, size in sorted(self._bucket.list(day)):
-                name, number = parse_key(key), manifest_number(key)
+                name, number, consumers = parse_key(key), manifest_number(key), consumers_key(key)
                 if name:
                     hours.setdefault(name.hour, HourObjects(name.hour)).chunks[key] = size, name
                 elif number:
                     hour = manifest_hour(key)
                     hours.setdefault(hour, HourObjects(hour)).manifests.append(key)
-                if name or number:
+                elif consumers:
+                    # Keys of one incarnation ascend with the time.
+                    hour, token, _ = consumers
+                    hours.setdefault(hour, HourObjects(hour)).consumers[token] = key
+                if name or number or consumers:
                     self._seen.update(f"{key} {size}\n".encode())
             for hour in sorted(hours):
                 hours[hour].manifests.sort(key=lambda key: (manifest_number(key), key))

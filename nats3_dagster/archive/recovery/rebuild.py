@@ -140,6 +140,8 @@ class _Rebuild:
         self._bucket = workspace.bucket(bucket_name)
         self._folder = archive_prefix(prefix, name)
         self._whole, self._on_hour = whole, on_hour
+        # Of each hour what was kept of consumers last.
+        self._consumers = list[str]()
 
     def run(self, *, accept_loss: bool, dry_run: bool) -> Rebuilt:
         """Raises Nats3Error, and then the catalog is as it was."""
@@ -223,6 +225,7 @@ class _Rebuild:
         rows.finish()
         sealed = rows.add_seals()
         rows.add_holds()
+        rows.add_consumers(self._consumers)
         # After the chunks: an erasure that was not finished is carried out by the next sweep.
         for digest, record in records.items():
             self._workspace.catalog.erasures.learn(archive, record, digest)
@@ -271,6 +274,7 @@ class _Rebuild:
     def _shown(self, listing: Listing) -> Iterator[HourObjects]:
         for hour in listing.hours():
             self._on_hour(hour.hour)
+            self._consumers += hour.consumers.values()
             yield hour
 
     def _take_over(self, archive: Archive, digest: str) -> None:

@@ -5,7 +5,9 @@ proves that nothing of it was forgotten.
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from nats3_dagster.archive.proof.manifests import build_manifest
 from nats3_dagster.archive.recovery.live_chunks import LiveChunk
@@ -15,14 +17,19 @@ from nats3_dagster.archive.status import contents
 from nats3_dagster.archive.stored.kept_settings import KeptSettings
 from nats3_dagster.archive.stored.ranged import open_object
 from nats3_dagster.catalog.recovery.rebuilds import NOT_VALID
-from nats3_dagster.errors import ChunkError
+from nats3_dagster.chunks.consumers import ConsumersDocument, decode_consumers
+from nats3_dagster.chunks.manifest import MOST_TEXT
+from nats3_dagster.errors import ChunkError, ObjectMissing
 from nats3_dagster.model import Archive, Incarnation, PlacedGap, Seal, SeqRange, Witness
+from nats3_dagster.model.consumer import KeptConsumers
 from nats3_dagster.model.hold import REBUILT
 from nats3_dagster.objects import Bucket
 from nats3_dagster.workspace import Workspace
 
 # Gaps that are added by one statement.
 _GAPS = 10_000
+# Small objects that are read at a time.
+_AT_ONCE = 8
 # The version of an hour that is no longer as it was sealed: a manifest does not say which messages a chunk has.
 _UNKNOWN = "0" * 16
 
@@ -104,6 +111,19 @@ class Rows:
                 actor=hold.actor,
             )
 
+    def add_consumers(self, keys: Sequence[str]) -> None:
+        """Add the consumers that were kept last in each hour. An object that cannot be read is left out, and named."""
+        with ThreadPoolExecutor(_AT_ONCE, "nats3-consumers") as pool:
+            for key, read in zip(keys, pool.map(partial(_read_consumers, self._bucket), keys), strict=True):
+                if isinstance(read, ChunkError | ObjectMissing):
+                    self._stored.refused[key] = read.what
+                    continue
+                document, kept = read
+                incarnation = Incarnation(self._kept.spec.stream, document.created_ns)
+                is_own = (document.archive, document.stream) == (self._archive.name, incarnation.stream)
+                if not is_own or not self._catalog.consumers.add(self._archive, incarnation, kept, begun=None):
+                    self._stored.refused[key] = "its stream is none of the archive"
+
     def _begin(self, created_ns: int, chunk: LiveChunk | None = None) -> int:
         """The id of the incarnation, which is in the catalog then, from its first sequence on, with the configuration
         that the chunk has."""
@@ -132,6 +152,16 @@ class Rows:
             return None
         content = contents(self._workspace, self._archive, [manifest.hour])[manifest.hour]
         return replace(_seal(stored), revision=row.revision, chunks=row.chunks, losses=row.losses, content=content)
+
+
+def _read_consumers(bucket: Bucket, key: str) -> tuple[ConsumersDocument, KeptConsumers] | ChunkError | ObjectMissing:
+    """The consumers in an object. Raises StoreError."""
+    try:
+        data = bytes(bucket.get(key, MOST_TEXT))
+        document = decode_consumers(data, key)
+    except (ChunkError, ObjectMissing) as error:
+        return error
+    return document, document.kept(bucket.name, key, data)
 
 
 def _seal(stored: StoredManifest) -> Seal:

@@ -6,6 +6,12 @@ from typing import Any, Literal
 
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.restore.configuration import is_unfinished, restored_configuration
+from nats3_dagster.archive.restore.consumers import (
+    PlannedConsumer,
+    kept_consumers,
+    last_sequence,
+    planned_consumers,
+)
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.selected.chosen import choose
 from nats3_dagster.archive.selected.removed import Removed, removed
@@ -34,6 +40,8 @@ class RestoreSpec:
     limits: bool = False
     # True to restore what is archived although messages between were lost.
     over_gaps: bool = False
+    # Durables that come back at their position: their names, or `all`.
+    consumers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -63,6 +71,8 @@ class RestorePlan:
     last_seq: int | None
     # What was removed from the archive on purpose.
     removed: tuple[Removed, ...]
+    # Durables that come back, by name.
+    consumers: tuple[PlannedConsumer, ...] = ()
 
     @property
     def stream(self) -> str:
@@ -127,6 +137,14 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     if spec.selection.to_ns is None:
         last = workspace.catalog.coverage.of(archive, chosen.newest).last
         last = min(last, spec.selection.sequences.last) if spec.selection.sequences else last
+    consumers: tuple[PlannedConsumer, ...] = ()
+    if spec.consumers:
+        sequences = spec.selection.sequences
+        whole = workspace.catalog.coverage.of(archive, chosen.newest).last
+        at = sequences.last if sequences and sequences.last < whole else None
+        kept, positions = kept_consumers(workspace, archive, chosen, spec.consumers, at)
+        last = last or last_sequence(workspace, archive, chosen)
+        consumers = planned_consumers(workspace, archive, chosen, kept, positions, last, config)
     return RestorePlan(
         archive,
         spec,
@@ -137,4 +155,5 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
         chosen.extent.payload_bytes,
         last,
         removed(workspace, archive, spec.selection),
+        consumers,
     )

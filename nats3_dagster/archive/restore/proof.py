@@ -1,14 +1,15 @@
 """Proof: a restored stream has each message of the archive, with sequence, time, subject, headers and payload, and no
 other one."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from nats3_dagster.archive.restore.configuration import has_limits
 from nats3_dagster.archive.restore.plan import RestorePlan
+from nats3_dagster.archive.restore.waiting import Waiting
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.model import listed_ranges
@@ -29,12 +30,15 @@ class Proof:
     equal: int
     # Messages whose own time to live has ended, or that a limit of the stream removed: the server does not keep them.
     ended: int
+    # The messages that each consumer has yet to deliver for the first time, by its name.
+    waiting: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def compare(workspace: Workspace, planned: RestorePlan, read: ReadSpec) -> Proof:
     """Compare what is read of the stream with the archive. Raises SourceError with the first difference."""
     stream, live = planned.stream, _Rows(read_batches(workspace.settings.nats, read))
     may_remove = has_limits(planned.config)
+    waiting = Waiting(planned.consumers)
     equal = ended = 0
     for batch in planned.cursor(workspace).batches():
         seqs = batch.column("seq").to_numpy()
@@ -50,12 +54,13 @@ def compare(workspace: Workspace, planned: RestorePlan, read: ReadSpec) -> Proof
             ended += absent.num_rows
             batch = batch.filter(pa.array(kept))
         _check_equal(stream, batch, here)
+        waiting.add(batch)
         equal += batch.num_rows
     if (rest := live.up_to(read.seqs.last)).num_rows:
         raise SourceError(
             f"Stream {stream} has {_listed(rest.column('seq').to_numpy())}, which the archive does not have", _HINT
         )
-    return Proof(equal, ended)
+    return Proof(equal, ended, waiting.counts)
 
 
 _HINT = "It is deleted. Does anything else write into it, or remove from it?"

@@ -2,26 +2,29 @@
 
 Invariant: a restore that did not end, or whose stream is not what the archive has, leaves no stream; one that was
 killed leaves a marked one, which the next restore of that name deletes. Until then the stream has no subject that
-others publish to: so nothing goes with it.
+others publish to, and its consumers are paused: so nothing goes with it, and nothing is delivered of it.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from nats3_dagster.archive.restore.configuration import unfinished
+from nats3_dagster.archive.restore.consumer_proof import check_consumers
 from nats3_dagster.archive.restore.plan import RestorePlan, check_name
 from nats3_dagster.archive.restore.proof import Proof, compare
 from nats3_dagster.errors import Nats3Error, OperatorError, WrongState
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.hours import format_time
+from nats3_dagster.hours import SECOND_NS, format_time
+from nats3_dagster.jetstream.consumers.paused import pause
 from nats3_dagster.jetstream.read.reader import ReadSpec
-from nats3_dagster.jetstream.restore.entries import compressed, end, head, message_entries
+from nats3_dagster.jetstream.restore.entries import compressed, consumer_entry, end, head, message_entries
 from nats3_dagster.jetstream.restore.session import RestoreSession
 from nats3_dagster.jetstream.streams import delete_stream, stream_state, update_stream
 from nats3_dagster.model import SeqRange, StreamState
@@ -30,6 +33,9 @@ from nats3_dagster.workspace import Workspace
 log = logging.getLogger(__name__)
 # How long a run waits for another one that restores a stream of the same name, in seconds.
 _TURN_S = 5.0
+# Until when the consumers of a stream deliver nothing that is not proven yet; and for how many seconds they go on
+# waiting where this process dies between the proof and its end.
+_FOR_NOW, _AT_LAST_S = "2200-01-01T00:00:00Z", 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +60,23 @@ def restore(
     with workspace.catalog.locks.restoring(planned.stream, _TURN_S):
         _remove(workspace, planned.stream)
         try:
-            messages, last_seq = _send(workspace, planned, on_progress)
+            planned, messages, last_seq = _send(workspace, planned, on_progress)
             fault_point("restore.sent")
             proof = None
             if verify:
                 own = stream_state(workspace.link, planned.stream).incarnation
                 proof = compare(workspace, planned, ReadSpec(own, SeqRange(1, last_seq)))
+            check_consumers(workspace, planned, proof)
+            fault_point("restore.proven")
+            _pause(workspace, planned, format_time(time.time_ns() + _AT_LAST_S * SECOND_NS))
             update_stream(workspace.link, planned.config)
+            fault_point("restore.named")
         except BaseException:
             with suppress(Nats3Error):
                 _remove(workspace, planned.stream)
             raise
+        # From here on the stream is whole, whatever happens.
+        _pause(workspace, planned, None)
         return Restored(stream_state(workspace.link, planned.stream), messages, proof)
 
 
@@ -75,15 +87,31 @@ def _remove(workspace: Workspace, stream: str) -> None:
         delete_stream(workspace.link, stream)
 
 
-def _send(workspace: Workspace, planned: RestorePlan, on_progress: Callable[[int], object]) -> tuple[int, int]:
-    """Send all messages; their number, and the last sequence of the stream. Raises OperatorError if there is none."""
+def _pause(workspace: Workspace, planned: RestorePlan, until: str | None) -> None:
+    """Let the consumers deliver nothing until this time, or let them deliver; what was paused stays so."""
+    now = format_time(time.time_ns())
+    for one in planned.consumers:
+        own = str(one.config.get("pause_until") or "")
+        pause(workspace.link, planned.stream, one.name, own if own > (until or now) else until)
+
+
+def _send(
+    workspace: Workspace, planned: RestorePlan, on_progress: Callable[[int], object]
+) -> tuple[RestorePlan, int, int]:
+    """Send consumers and messages; the plan, with each consumer at its place in a stream that begins with the first
+    message; the number of messages, and the last sequence of the stream. Raises OperatorError if there is no
+    message."""
     batches = _batches(workspace, planned)
     first = next(batches, None)
     if first is None:
         raise OperatorError("The selection has no message to restore", "Select others, or create the stream yourself")
     state = _state(planned, first)
+    planned = replace(planned, consumers=tuple(one.from_first(state["first_seq"]) for one in planned.consumers))
     session = RestoreSession(workspace.link, unfinished(planned.config), state)
     session.send(compressed(head(state)))
+    for one in planned.consumers:
+        config = {**one.config, "pause_until": _FOR_NOW}
+        session.send(compressed(consumer_entry(one.position, config, time.time_ns())))
     sent = last = 0
     for batch in chain([first], batches):
         session.send(compressed(message_entries(batch)))
@@ -92,7 +120,7 @@ def _send(workspace: Workspace, planned: RestorePlan, on_progress: Callable[[int
         fault_point("restore.sending")
     session.send(compressed(end()))
     session.finish()
-    return sent, max(last, planned.last_seq or 0)
+    return planned, sent, max(last, planned.last_seq or 0)
 
 
 def _batches(workspace: Workspace, planned: RestorePlan) -> Iterator[pa.RecordBatch]:
@@ -118,5 +146,5 @@ def _state(planned: RestorePlan, first: pa.RecordBatch) -> dict[str, Any]:
         "first_ts": time,
         "last_seq": last,
         "last_ts": time,
-        "consumer_count": 0,
+        "consumer_count": len(planned.consumers),
     }

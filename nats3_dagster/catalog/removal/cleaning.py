@@ -19,6 +19,8 @@ _STEPS = (
     "join_retired",
     "forget_chunks",
     "forget_seals",
+    "forget_consumers",
+    "forget_problems_of_deleted",
     "forget_removals",
     "forget_captures_of_deleted",
     "forget_export_hours",

@@ -27,13 +27,14 @@ class Removals:
         self._session = session
 
     def dead_objects(self, archive_name: str) -> Iterator[DeadObject]:
-        """Objects of retired chunks and manifests of seals that no longer count, also of deleted archives of this name.
-        Those that were removed are left out."""
+        """Objects of retired chunks, manifests of seals and consumers that no longer count, also of deleted archives of
+        this name. Those that were removed are left out."""
         with self._session.reading() as sql:
             archives = sql.values(int, "archives_named", name=archive_name)
         for archive in archives:
             yield from self._pages(archive, "removable")
             yield from self._pages(archive, "dead_manifests")
+            yield from self._pages(archive, "dead_consumers")
 
     def _pages(self, archive: int, statement: str) -> Iterator[DeadObject]:
         after, more = 0, True

@@ -70,6 +70,25 @@ delete from nats3.seal where id = any(array(
     limit :limit_to
 ));
 
+-- name: forget_consumers(keep_s, limit_to)
+-- Forgets consumers that are not kept any longer, once their objects have been gone this many seconds.
+delete from nats3.kept_consumers where id = any(array(
+    select k.id from nats3.kept_consumers k
+    where k.superseded_at < now() - make_interval(secs => :keep_s) and nats3.was_removed(k.bucket, k.key, k.kept_at, :keep_s)
+    union all
+    select k.id from nats3.archive a join nats3.kept_consumers k on k.archive_id = a.id
+    where a.deleted_at < now() - make_interval(secs => :keep_s) and nats3.was_removed(k.bucket, k.key, k.kept_at, :keep_s)
+    limit :limit_to
+));
+
+-- name: forget_problems_of_deleted(keep_s, limit_to)
+-- Forgets why consumers of archives were not kept that were deleted this many seconds ago.
+delete from nats3.consumers_problem where archive_id = any(array(
+    select p.archive_id from nats3.archive a join nats3.consumers_problem p on p.archive_id = a.id
+    where a.deleted_at < now() - make_interval(secs => :keep_s)
+    limit :limit_to
+));
+
 -- name: forget_removals(keep_s, limit_to)
 -- Forgets removals that were finished this many seconds ago, and whose objects no row names any more.
 delete from nats3.removal d using (
@@ -77,6 +96,7 @@ delete from nats3.removal d using (
     where r.removed_at < now() - make_interval(secs => :keep_s)
       and not exists (select from nats3.chunk c where c.bucket = r.bucket and c.key = r.key and c.deleted_at is not null)
       and not exists (select from nats3.seal s where s.bucket = r.bucket and s.key = r.key)
+      and not exists (select from nats3.kept_consumers k where k.bucket = r.bucket and k.key = r.key)
     order by r.removed_at
     limit :limit_to
 ) o

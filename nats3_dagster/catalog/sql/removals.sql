@@ -7,7 +7,8 @@ select pg_advisory_lock(hashtextextended('nats3.removing.' || :bucket, 0));
 select pg_advisory_xact_lock(hashtextextended('nats3.removal.' || :bucket, 0));
 
 -- name: reserve_removals(bucket, keys)
--- Claims the objects that neither a live chunk nor the newest seal of an hour has, and that no hold keeps; their keys.
+-- Claims the objects that neither a live chunk nor the newest seal of an hour has, nor consumers are kept in, and that no hold
+-- keeps; their keys.
 insert into nats3.removal (bucket, key)
 select :bucket, key from unnest(:keys::text[]) as o(key)
 where not exists (select from nats3.chunk c where c.bucket = :bucket and c.key = o.key and c.deleted_at is null)
@@ -19,6 +20,9 @@ where not exists (select from nats3.chunk c where c.bucket = :bucket and c.key =
       select from nats3.seal s join nats3.archive a on a.id = s.archive_id
       where s.bucket = :bucket and s.key = o.key and a.deleted_at is null
         and s.number = (select max(number) from nats3.seal where archive_id = s.archive_id and hour = s.hour))
+  and not exists (
+      select from nats3.kept_consumers k join nats3.archive a on a.id = k.archive_id
+      where k.bucket = :bucket and k.key = o.key and a.deleted_at is null and k.superseded_at is null)
 on conflict (bucket, key) do update set claimed_at = now(), removed_at = null
 returning key;
 
@@ -68,6 +72,14 @@ where s.archive_id = :archive and s.id > :after
 order by s.id
 limit :limit_to;
 
+-- name: dead_consumers(archive, after, limit_to)
+-- Consumers that are not kept any longer, and whose objects are not removed yet, page by page.
+select k.id, k.bucket, k.key from nats3.kept_consumers k join nats3.archive a on a.id = k.archive_id
+where k.archive_id = :archive and k.id > :after and (a.deleted_at is not null or k.superseded_at is not null)
+  and not exists (select from nats3.removal r where r.bucket = k.bucket and r.key = k.key and r.removed_at >= k.kept_at)
+order by k.id
+limit :limit_to;
+
 -- name: removable(archive, after, limit_to)
 -- Objects of retired chunks that no live chunk has, and that are not removed yet, page by page.
 select c.id, c.bucket, c.key from nats3.chunk c
@@ -80,8 +92,8 @@ limit :limit_to;
 
 -- name: sweepable(grace_s, bucket, limit_to)
 -- Objects that have not been needed for these seconds and that are not removed yet, of all buckets or one, the oldest
--- first, and last those that the store refused to remove. They are those of chunks that were retired by themselves, and
--- manifests of seals after which the hour was sealed again. An archive that was deleted keeps what it had then. A chunk
+-- first, and last those that the store refused to remove. They are those of chunks that were retired by themselves,
+-- manifests of seals after which the hour was sealed again, and consumers in whose place later ones are. An archive that was deleted keeps what it had then. A chunk
 -- that was merged keeps its object until its hour is sealed again, because until then the bucket's manifest names it; and
 -- while a replay runs that still has to publish it, because its tasks know the object. What a hold keeps is none of them,
 -- nor is an expired chunk of an hour whose manifest still names it: a catalog that is made again would miss its object.
@@ -118,6 +130,12 @@ select o.* from (
     where s.superseded_at < now() - make_interval(secs => :grace_s) and (:bucket::text is null or s.bucket = :bucket)
       and not exists (
           select from nats3.removal r where r.bucket = s.bucket and r.key = s.key and r.removed_at >= s.sealed_at)
+    union all
+    select k.bucket, k.key, k.stored_bytes, k.superseded_at
+    from nats3.kept_consumers k
+    where k.superseded_at < now() - make_interval(secs => :grace_s) and (:bucket::text is null or k.bucket = :bucket)
+      and not exists (
+          select from nats3.removal r where r.bucket = k.bucket and r.key = k.key and r.removed_at >= k.kept_at)
 ) o
 left join nats3.refused_removal f using (bucket, key)
 order by f.refused_at nulls first, o.dead_at, o.bucket, o.key

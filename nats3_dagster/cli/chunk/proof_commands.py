@@ -47,7 +47,7 @@ def seal(name: ArchiveName, output: Output = Format.table) -> None:
         sealed, failed = 0, None
         try:
             with bar(f"seal {name}", "hours") as on_progress:
-                for sealed, _ in enumerate(sealing.seal_hours(workspace, archive, sealable.hours), 1):
+                for sealed, _ in enumerate(sealing.seal_complete(workspace, archive, sealable.hours), 1):
                     on_progress(sealed, len(sealable.hours))
         except Nats3Error as error:
             failed = error

@@ -45,6 +45,14 @@ def restore(
         typer.Option("--limits", help="Give it the limits that the old one had, though they may remove messages."),
     ] = False,
     over_gaps: OverGaps = False,
+    consumers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--consumers",
+            metavar="NAME",
+            help="Bring back this durable at the position it had; 'all' for each. Repeatable.",
+        ),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="Compare every message with the archive afterwards.")
     ] = True,
@@ -65,6 +73,7 @@ def restore(
         storage=storage.value if storage else None,
         limits=limits,
         over_gaps=over_gaps,
+        consumers=tuple(consumers or ()),
     )
     with Workspace(Settings.load()) as workspace:
         planned, done = plan(workspace, spec), None

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from nats3_dagster.model.consumer import ConsumerPosition
 from nats3_dagster.model.messages import exact_subjects
 
 # Numbers without sign, and the bytes of their varints.
@@ -34,6 +35,20 @@ def compressed(raw: bytes | memoryview) -> bytes:
 def head(state: Mapping[str, Any]) -> bytes:
     """Returns the beginning of a backup: the state of the stream that it describes."""
     return _MAGIC + entry(b"state.json", 0, 0, b"", json.dumps(state).encode())
+
+
+def consumer_entry(position: ConsumerPosition, config: Mapping[str, Any], time_ns: int) -> bytes:
+    """Returns the entry of a consumer, which stands before the messages."""
+    pending = {str(seq): {"Sequence": number, "Timestamp": at} for seq, (number, at) in position.pending.items()}
+    redelivered = {str(seq): times for seq, times in position.redelivered.items()}
+    state = {
+        "delivered": {"consumer_seq": position.delivered.consumer, "stream_seq": position.delivered.stream},
+        "ack_floor": {"consumer_seq": position.ack_floor.consumer, "stream_seq": position.ack_floor.stream},
+        "pending": pending,
+        "redelivered": redelivered,
+    }
+    body = json.dumps({"config": config, "state": state}).encode()
+    return entry(f"consumers/{position.name}".encode(), time_ns, 0, b"", body)
 
 
 def end() -> bytes:

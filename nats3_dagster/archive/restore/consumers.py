@@ -1,0 +1,182 @@
+"""The consumers of a restored stream: which were kept, where each stands in the messages that are restored, and how the
+server is asked for them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from nats3_dagster.archive.read.cursor import Cursor
+from nats3_dagster.archive.selected.chosen import Chosen
+from nats3_dagster.chunks.consumers import ConsumersDocument, decode_consumers
+from nats3_dagster.errors import OperatorError, WrongState
+from nats3_dagster.hours import format_time
+from nats3_dagster.model import Archive, Selection, SeqRange
+from nats3_dagster.model.consumer import ConsumerPosition, KeptConsumers
+from nats3_dagster.model.stream import MAX_SEQUENCE, own_metadata
+from nats3_dagster.workspace import Workspace
+
+# Stands for all consumers where names are given.
+ALL: Final = "all"
+# Sequences between two pending messages that are read to find both at once.
+_APART = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedConsumer:
+    """A consumer of the restored stream."""
+
+    # As it was kept.
+    kept: ConsumerPosition
+    # Where it stands in what is restored.
+    position: ConsumerPosition
+    # As the server is asked for it.
+    config: Mapping[str, Any]
+    # Settings that it does not have, or has another value of.
+    left_out: tuple[str, ...]
+    # When it was kept, in nanoseconds since 1970.
+    observed_ns: int
+
+    @property
+    def name(self) -> str:
+        return self.kept.name
+
+    def from_first(self, seq: int) -> "PlannedConsumer":
+        """The consumer in a stream that begins with this sequence."""
+        return replace(self, position=self.position.cut(seq, MAX_SEQUENCE, lambda _: True))
+
+
+def kept_consumers(
+    workspace: Workspace, archive: Archive, chosen: Chosen, names: Sequence[str], last_seq: int | None
+) -> tuple[KeptConsumers, tuple[ConsumerPosition, ...]]:
+    """The last consumers that were kept up to the restored moment, and those of them that were asked for, by name.
+    `last_seq`: of the stream at that moment, where the selection ends before the archive does. Raises OperatorError for
+    a name that is not among them, WrongState where nothing was kept up to then; StoreError."""
+    assert chosen.newest is not None
+    to_ns = chosen.selected.selection.to_ns
+    kept = workspace.catalog.consumers.newest(
+        archive, chosen.newest, to_ns=None if to_ns is None else to_ns - 1, last_seq=last_seq
+    )
+    if kept is None:
+        raise _nothing_kept(workspace, archive, chosen)
+    document = _document(workspace, kept)
+    found = {one.name: one for one in document.consumers}
+    if unknown := [name for name in names if name not in found and name != ALL]:
+        raise OperatorError(
+            f"No consumer {', '.join(unknown)} of archive {archive.name} was kept at {format_time(kept.observed_ns)}",
+            f"There are {', '.join(found)}" if found else "There was none",
+            field="consumers",
+        )
+    return kept, tuple(one for name, one in found.items() if ALL in names or name in names)
+
+
+def planned_consumers(
+    workspace: Workspace,
+    archive: Archive,
+    chosen: Chosen,
+    kept: KeptConsumers,
+    positions: Iterable[ConsumerPosition],
+    last_seq: int,
+    stream: Mapping[str, Any],
+) -> tuple[PlannedConsumer, ...]:
+    """The consumers in the stream of this configuration, which ends with `last_seq`. Raises WrongState for a stream in
+    which no position means what it did."""
+    positions = tuple(positions)
+    if positions and stream.get("retention") == "workqueue":
+        raise WrongState(
+            f"Stream {stream['name']} is a work queue: its consumers have removed what they acknowledged, and all of "
+            "it comes back, so that no position of theirs means the same",
+            "Leave --consumers out, and create them again",
+        )
+    present = _present(workspace, archive, chosen, {seq for one in positions for seq in one.pending if seq <= last_seq})
+    planned: list[PlannedConsumer] = []
+    for one in positions:
+        config, left_out = _configuration(one, stream)
+        planned.append(
+            PlannedConsumer(one, one.cut(1, last_seq, present.__contains__), config, left_out, kept.observed_ns)
+        )
+    return tuple(planned)
+
+
+def last_sequence(workspace: Workspace, archive: Archive, chosen: Chosen) -> int:
+    """The sequence of the last message of the selection. Raises OperatorError if it has none; StoreError."""
+    assert chosen.newest is not None
+    for chunk_id in reversed(chosen.ids):
+        chunk = workspace.catalog.chunks.get(chunk_id)
+        last = 0
+        for seqs in _sequences(workspace, archive, chosen, chunk.meta.covers):
+            last = max(last, *seqs)
+        if last:
+            return last
+    raise OperatorError("The selection has no message to restore", "Select others, or create the stream yourself")
+
+
+def _present(workspace: Workspace, archive: Archive, chosen: Chosen, wanted: set[int]) -> set[int]:
+    """Returns those of the sequences that have a message in the selection. Chunks without one of them are not read."""
+    present: set[int] = set()
+    near: list[SeqRange] = []
+    for seq in sorted(wanted):
+        if near and seq - near[-1].last <= _APART:
+            near[-1] = SeqRange(near[-1].first, seq)
+        else:
+            near.append(SeqRange(seq, seq))
+    for seqs in near:
+        for found in _sequences(workspace, archive, chosen, seqs):
+            present.update(wanted.intersection(found))
+    return present
+
+
+def _sequences(workspace: Workspace, archive: Archive, chosen: Chosen, within: SeqRange) -> Iterable[list[int]]:
+    """The sequences of the selection's messages within a range."""
+    assert chosen.newest is not None
+    selection: Selection = chosen.selected.selection
+    asked = selection.sequences or within
+    within = SeqRange(max(within.first, asked.first), min(within.last, asked.last))
+    if within.size < 1:
+        return
+    cursor = Cursor.begin(workspace, archive, replace(selection, sequences=within), over_gaps=True)
+    cursor.begin_at(chosen.newest, within.first - 1)
+    for batch in cursor.batches():
+        if cursor.incarnation != chosen.newest:
+            return
+        yield batch.column("seq").to_pylist()
+
+
+def _configuration(one: ConsumerPosition, stream: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The configuration that the server is asked for, and what of the kept one it does not have."""
+    # Without the server's own notes in its metadata.
+    config: dict[str, Any] = {
+        **one.config,
+        "name": one.name,
+        "durable_name": one.name,
+        "metadata": own_metadata(one.config),
+    }
+    left_out: list[str] = []
+    if int(config.get("num_replicas") or 0) > int(stream.get("num_replicas") or 1):
+        # Those of its stream.
+        config["num_replicas"] = 0
+        left_out.append("num_replicas")
+    if config.pop("inactive_threshold", None):
+        # It could end the consumer before its application is there.
+        left_out.append("inactive_threshold")
+    return config, tuple(left_out)
+
+
+def _document(workspace: Workspace, kept: KeptConsumers) -> ConsumersDocument:
+    return decode_consumers(bytes(workspace.bucket(kept.bucket).get(kept.key, kept.stored_bytes)), kept.key)
+
+
+def _nothing_kept(workspace: Workspace, archive: Archive, chosen: Chosen) -> WrongState:
+    assert chosen.newest is not None
+    if problem := workspace.catalog.consumers.problems().get(archive.id):
+        return WrongState(f"The consumers of archive {archive.name} are not kept: {problem.what}", problem.hint)
+    if newest := workspace.catalog.consumers.newest(archive, chosen.newest):
+        when = format_time(newest.observed_ns)
+        return WrongState(
+            f"Archive {archive.name} has no consumers from before the end of this selection: the last that were kept "
+            f"are of {when}",
+            "Select up to a later time, or create them yourself",
+        )
+    return WrongState(
+        f"Archive {archive.name} has no consumers of this stream",
+        "They are kept by the captures of this release; create them yourself",
+    )
