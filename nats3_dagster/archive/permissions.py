@@ -86,6 +86,12 @@ def to_capture(spec: ArchiveSpec, names: Names) -> Permissions:
         needs.append(Need("Look for consumers that take the same messages.", (f"{api}.CONSUMER.LIST.{stream}",)))
         needs.append(Need("Acknowledge what is in the catalog.", (f"$JS.ACK.{stream}.{durable}.>",)))
     needs.append(Need("Read it by consumers that nats3 makes and deletes.", reads(api, stream)[2:]))
+    needs.append(
+        Need(
+            "Keep the positions of its consumers, from a list and the head of a backup.",
+            (f"{api}.CONSUMER.LIST.{stream}", f"{api}.STREAM.SNAPSHOT.{stream}", f"$JS.SNAPSHOT.ACK.{stream}.>"),
+        )
+    )
     own = (Need("Between our own processes: the progress of tasks.", (OWN_SUBJECTS,)),)
     return to_look(names) | Permissions((*needs, *own), own)
 

@@ -4,10 +4,37 @@ from typing import Self
 
 from pydantic import Field
 
+from nats3_dagster.archive.restore.consumers import PlannedConsumer
 from nats3_dagster.archive.restore.plan import RestorePlan
 from nats3_dagster.archive.restore.run import Restored
 from nats3_dagster.documents.base import Document, time_of
 from nats3_dagster.hours import format_time
+
+
+class RestoredConsumer(Document):
+    """A durable of a restored stream."""
+
+    name: str
+    kept_at: str = Field(description="When it was kept: its position is that of then, and not of later.")
+    exact: bool = Field(
+        description="False if it begins at its acknowledgement floor, and what it acknowledged after that is unknown."
+    )
+    delivered_seq: int = Field(description="The last sequence that counts as delivered.")
+    ack_floor_seq: int = Field(description="Everything up to this sequence counts as acknowledged.")
+    again: int = Field(description="Messages that were delivered and come again; at most, if it is not exact.")
+    left_out: list[str] = Field(description="Settings that the consumer had, and this one has not, or others.")
+
+    @classmethod
+    def of(cls, one: PlannedConsumer) -> Self:
+        return cls(
+            name=one.name,
+            kept_at=format_time(one.observed_ns),
+            exact=one.kept.exact,
+            delivered_seq=one.position.delivered.stream,
+            ack_floor_seq=one.position.ack_floor.stream,
+            again=one.again,
+            left_out=list(one.left_out),
+        )
 
 
 class RestoredStream(Document):
@@ -25,6 +52,7 @@ class RestoredStream(Document):
     proven: int | None = Field(description="Messages that were compared with the archive; null where none was.")
     ended: int | None = Field(description="Messages that their own time to live or a limit of the stream removed.")
     left_out: list[str] = Field(description="Settings that the archived stream has, and this one has not, or others.")
+    consumers: list[RestoredConsumer] = Field(description="Durables that come back at their position.")
     removed: list[str] = Field(description="What was removed from the archive on purpose, and is not in the stream.")
 
     @classmethod
@@ -44,5 +72,6 @@ class RestoredStream(Document):
             proven=done.proof.equal if done and done.proof else None,
             ended=done.proof.ended if done and done.proof else None,
             left_out=list(planned.left_out),
+            consumers=[RestoredConsumer.of(one) for one in planned.consumers],
             removed=[part.text for part in planned.removed],
         )

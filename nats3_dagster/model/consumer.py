@@ -30,8 +30,8 @@ class ConsumerPosition:
     pending: Mapping[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     # Messages that were delivered again: how many times more than once.
     redelivered: Mapping[int, int] = field(default_factory=dict[int, int])
-    # Whether this is all that the server knows; else it is the acknowledgement floor, and what was acknowledged after
-    # it comes again.
+    # Whether what is pending is known. Else the position is the acknowledgement floor, and what was delivered after it
+    # comes again, acknowledged or not.
     exact: bool = True
 
     def cut(self, first_seq: int, last_seq: int, has: Callable[[int], bool]) -> "ConsumerPosition":

@@ -2,11 +2,14 @@
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
 
+from nats3_dagster.archive.captures.consumers import keep_consumers
+from nats3_dagster.archive.health import examination
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.permissions import Permissions, configuration, names_at, to_capture
 from nats3_dagster.archive.proof import source_check
@@ -16,6 +19,8 @@ from nats3_dagster.archive.restore.plan import RestoreSpec
 from nats3_dagster.archive.restore.plan import plan as plan_restore
 from nats3_dagster.archive.source import condition
 from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.errors import WrongState
+from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
@@ -24,12 +29,15 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import matches
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
+from nats3_dagster_tests.support.applications import Application
 from nats3_dagster_tests.support.replays import archived, driven
 from nats3_dagster_tests.support.taking import make, run
 from nats3_dagster_tests.support.wire import Wire
 
 MESSAGES = [("ev.a", b"", b"%d" % n) for n in range(50)]
 Guarded = Callable[..., NatsServer]
+# For the positions of consumers, where there are none.
+CONSUMERS = ("CONSUMER.LIST.EV", "STREAM.SNAPSHOT.EV", "$JS.SNAPSHOT.ACK.EV.>")
 # The trace of an older one (2.9 was tried) does not say whose message it was.
 pytestmark = pytest.mark.needs_nats("2.14")
 
@@ -89,15 +97,29 @@ def test_a_capture_needs_all_that_is_printed_and_no_more(
     with admin(server) as wire, Workspace(Settings.load()) as workspace:
         wire.create_stream("EV", "ev.>")
         wire.publish(MESSAGES)
+        # The kept positions do not fit in one part of a backup.
+        with_delivered(wire, "EV", secrets.token_hex(20_000))
         archived(workspace, wire, "EV", bucket, subjects=subjects)
         archive = workspace.catalog.archives.get("a")
+        kept = keep_consumers(workspace, archive)
+        assert kept
+        assert kept.consumers == 1
+        assert workspace.catalog.consumers.problems() == {}
+        has_backups = server_info(workspace.link).version >= (2, 15)
         assert condition.condition(workspace, archive).source == "ok"
         assert sum(c.messages for c in source_check.compare(workspace, archive, None)) == len(MESSAGES)
         reported(workspace)
         wire.api("STREAM.DELETE.EV")
         assert condition.condition(workspace, archive).source == "missing"
         remove.delete(workspace, "a")
-    check_least(server, needed)
+    check_least(server, needed, () if has_backups else {"STREAM.SNAPSHOT.EV", "$JS.SNAPSHOT.ACK.EV.>"})
+
+
+def with_delivered(wire: Wire, stream: str, note: str = "") -> None:
+    """Make a durable that has a message outstanding."""
+    config = {"name": "app", "durable_name": "app", "ack_policy": "explicit", "metadata": {"note": note}}
+    wire.api(f"CONSUMER.CREATE.{stream}.app", stream_name=stream, config=config)
+    wire.next(stream, "app")
 
 
 def reported(workspace: Workspace) -> None:
@@ -127,7 +149,8 @@ def test_taking_needs_all_that_is_printed_and_no_more(
         reported(workspace)
         remove.delete(workspace, "jobs")
         assert wire.api("CONSUMER.NAMES.JOBS")["total"] == 0
-    check_least(server, needed, idle)
+    # It has no consumer but ours.
+    check_least(server, needed, idle | {"STREAM.SNAPSHOT.JOBS", "$JS.SNAPSHOT.ACK.JOBS.>"})
 
 
 def test_a_replay_needs_all_that_is_printed_and_no_more(guarded: Guarded, settings: Settings, bucket: str) -> None:
@@ -146,7 +169,7 @@ def test_a_replay_needs_all_that_is_printed_and_no_more(guarded: Guarded, settin
         assert driven(opened, begun.id).acknowledged == len(MESSAGES)
         assert there.state("BACK")["messages"] == len(MESSAGES) + 1
     # Asked of targets that remove what is acknowledged, and of names that are unknown.
-    check_least(server, needed, {"STREAM.MSG.GET.BACK", "STREAM.NAMES"})
+    check_least(server, needed, {"STREAM.MSG.GET.BACK", "STREAM.NAMES", *CONSUMERS})
 
 
 @pytest.mark.needs_nats("2.15")
@@ -157,17 +180,84 @@ def test_a_restore_needs_all_that_is_printed_and_no_more(guarded: Guarded, setti
     with admin(server) as there, Workspace(Settings.load()) as opened:
         there.create_stream("EV", "ev.>")
         there.publish(MESSAGES)
+        with_delivered(there, "EV")
         archived(opened, there, "EV", bucket)
+        assert keep_consumers(opened, opened.catalog.archives.get("a"))
         there.api("STREAM.DELETE.EV")
         reported(opened)
-        planned = plan_restore(opened, RestoreSpec("a"))
+        planned = plan_restore(opened, RestoreSpec("a", consumers=("app",)))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(restoring, "update_stream", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 restoring.restore(opened, planned)
         assert restoring.restore(opened, planned).messages == len(MESSAGES)
     # Asked of streams that have no consumer left, and of names that are unknown.
-    check_least(server, needed, {"STREAM.NAMES"})
+    check_least(server, needed, {"STREAM.NAMES", "$JS.SNAPSHOT.ACK.EV.>"})
+
+
+def test_a_capture_goes_on_without_the_permissions_for_consumers(
+    guarded: Guarded, bucket: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is missing is named, until it is there."""
+    needed = configuration(to_capture(ArchiveSpec("a", "EV", bucket), names_at(settings.nats)))
+    listing, backup = '"$JS.API.CONSUMER.LIST.EV", ', '"$JS.API.STREAM.SNAPSHOT.EV", '
+    assert listing in needed
+    assert backup in needed
+    server = guarded(needed.replace(listing, "").replace(backup, ""))
+    with admin(server) as wire, Workspace(Settings.load()) as workspace:
+        wire.create_stream("EV", "ev.>")
+        wire.publish(MESSAGES)
+        with_delivered(wire, "EV")
+        archived(workspace, wire, "EV", bucket)
+        archive = workspace.catalog.archives.get("a")
+        assert keep_consumers(workspace, archive) is None
+        assert "consumer.list.ev" in workspace.catalog.consumers.problems()[archive.id].what
+        (finding,) = [one for one in examination.examine(Settings.load()) if "consumers are not kept" in one.what]
+        assert (finding.status, "consumer.list.ev" in finding.what) == ("warn", True)
+        assert sum(chunk.meta.messages for chunk in workspace.catalog.chunks.select(archive)) == len(MESSAGES)
+        wire.api("STREAM.DELETE.EV")
+    monkeypatch.setenv("NATS3_NATS_USER", "admin")
+    monkeypatch.setenv("NATS3_NATS_PASSWORD", "all")
+    with (
+        Workspace(Settings.load()) as workspace,
+        pytest.raises(WrongState, match=r"consumers of archive a are not kept: .*consumer\.list\.ev"),
+    ):
+        plan_restore(workspace, RestoreSpec("a", consumers=("all",)))
+
+
+@pytest.mark.needs_nats("2.15")
+def test_without_the_permission_for_backups_the_floor_is_kept(
+    guarded: Guarded, bucket: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on servers that have no such backups. What was acknowledged above the floor comes again, and the plan says
+    it."""
+    needed = configuration(to_capture(ArchiveSpec("a", "EV", bucket), names_at(settings.nats)))
+    server = guarded(needed.replace('"$JS.API.STREAM.SNAPSHOT.EV", ', ""))
+    app = Application(server.url.replace("//", "//admin:all@"), "EV", "app")
+    with admin(server) as wire:
+        wire.create_stream("EV", "ev.>")
+        wire.publish(MESSAGES)
+        app.make(ack_policy="explicit")
+        app.take(5, acked=[1, 3])
+        with Workspace(Settings.load()) as workspace:
+            archived(workspace, wire, "EV", bucket)
+            archive = workspace.catalog.archives.get("a")
+            assert keep_consumers(workspace, archive)
+            assert "stream.snapshot.ev" in workspace.catalog.consumers.problems()[archive.id].what
+        wire.api("STREAM.DELETE.EV")
+        monkeypatch.setenv("NATS3_NATS_USER", "admin")
+        monkeypatch.setenv("NATS3_NATS_PASSWORD", "all")
+        with Workspace(Settings.load()) as workspace:
+            planned = plan_restore(workspace, RestoreSpec("a", consumers=("app",)))
+            (one,) = planned.consumers
+            assert (one.kept.exact, one.position.delivered.stream, one.again) == (False, 1, 4)
+            restoring.restore(workspace, planned)
+            assert [seq for seq, _ in app.rest()] == [*range(2, 51)]
+            # What is kept as it is has no problem. A capture has to know the new stream first.
+            assert keep_consumers(workspace, archive) is None
+            archived(workspace, wire, "EV", bucket)
+            assert keep_consumers(workspace, archive)
+            assert workspace.catalog.consumers.problems() == {}
 
 
 def test_a_user_may_replay_and_not_read_the_archived_stream(

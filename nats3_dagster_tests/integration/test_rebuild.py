@@ -200,14 +200,15 @@ def test_the_catalog_before_neither_writes_nor_removes_any_longer_and_a_killed_r
     again = other.catalog.archives.get("logs")
     assert (again.spec, again.created_at) == (archive.spec, archive.created_at)
     assert only(rebuild(other, bucket, "team")).is_kept
-    # The folder has the settings of its owner. Those of rebuilds that were killed are orphans, as is what was retired.
+    # The folder has the settings of its owner. Those of rebuilds that were killed are orphans, as are what was
+    # retired, and consumers that others took the place of.
     assert folder.inspect(other, again)
     # What was retired stays until a person has looked at the holds that were found.
     assert "the hold rebuilt keeps it" in [one.kept for one in sweep_each(other, -60, dry_run=True).orphans]
     other.catalog.holds.release(again, REBUILT, "looked at")
     orphans = sweep_each(other, -60, dry_run=False).orphans
     assert [one.kept for one in orphans] == [""] * len(orphans)
-    assert (len(orphans), sum(one.key.endswith(".parquet") for one in orphans)) == (2, 1)
+    assert (len(orphans), sum(one.key.endswith(".parquet") for one in orphans)) == (3, 1)
     assert [key for key in keys(workspace, bucket) if "_settings-" in key] == [
         f"team/archive=logs/_settings-{again.job_id}.json"
     ]

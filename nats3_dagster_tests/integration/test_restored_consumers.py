@@ -1,17 +1,35 @@
 """Durables of a restored stream stand where they stood: an application goes on, with no message twice and none left
 out."""
 
-from typing import Any
+import time
+from datetime import timedelta
+from typing import Any, LiteralString
 
+import psycopg
 import pytest
 
+from nats3_dagster import fault_points
 from nats3_dagster.archive.captures.consumers import keep_consumers
+from nats3_dagster.archive.keep.retention import expire
+from nats3_dagster.archive.lifecycle import remove
+from nats3_dagster.archive.lifecycle.change import change
+from nats3_dagster.archive.recovery.orphan_sweep import find_orphans, sweep_each
+from nats3_dagster.archive.restore import run as run_module
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
 from nats3_dagster.archive.restore.run import Restored, restore
+from nats3_dagster.archive.stored import copies
+from nats3_dagster.archive.stored.copy_check import check_copies
+from nats3_dagster.archive.stored.removal import Swept, sweep
+from nats3_dagster.errors import OperatorError, SourceError, WrongState
+from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster.model.consumer import KeptConsumers
+from nats3_dagster.objects import create_bucket
+from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.applications import Application
 from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.taking import make, run
+from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.needs_nats("2.15")
@@ -49,3 +67,340 @@ def test_explicit_acknowledgements_out_of_order(workspace: Workspace, wire: Wire
     taken = one.rest(2.5)
     assert sorted(taken) == [(4, 2), (7, 2), (8, 3), (10, 2), (12, 2), *((seq, 1) for seq in range(13, 21))]
     assert one.rest() == []
+
+
+def test_every_kind_of_durable_goes_on(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Acknowledged up to one, or not at all; with filters; pushed to a group. Ephemeral ones are left out."""
+    filled(wire)
+    apps = {
+        "all": {"ack_policy": "all", "ack_wait": 1},
+        "none": {"ack_policy": "none"},
+        "one_filter": {"ack_policy": "explicit", "ack_wait": 1, "filter_subject": "ev.1"},
+        "two_filters": {"ack_policy": "explicit", "filter_subjects": ["ev.1", "ev.2"]},
+        "of_new": {"ack_policy": "explicit", "deliver_policy": "new"},
+        "of_seq": {"ack_policy": "explicit", "deliver_policy": "by_start_sequence", "opt_start_seq": 15},
+        "of_last": {"ack_policy": "explicit", "deliver_policy": "last"},
+        "of_subjects": {"ack_policy": "explicit", "deliver_policy": "last_per_subject", "filter_subject": "ev.>"},
+        "untouched": {"ack_policy": "explicit", "max_deliver": 3, "metadata": {"team": "a"}},
+    }
+    for name, config in apps.items():
+        app(workspace, name).make(**config)
+    pushed = {"deliver_subject": "to.them", "deliver_group": "g", "ack_policy": "explicit", "durable_name": "pushed"}
+    wire.api("CONSUMER.CREATE.EV.pushed", stream_name="EV", config={"name": "pushed", **pushed})
+    wire.api("CONSUMER.CREATE.EV.ephemeral", stream_name="EV", config={"name": "ephemeral", "ack_policy": "explicit"})
+    assert app(workspace, "all").take(5, acked=[3]) == [1, 2, 3, 4, 5]
+    assert app(workspace, "none").take(7) == [1, 2, 3, 4, 5, 6, 7]
+    # ev.1 has 1, 4, 7 ... and ev.2 has 2, 5, 8 ...
+    assert app(workspace, "one_filter").take(3, acked=[4]) == [1, 4, 7]
+    assert app(workspace, "two_filters").take(4, acked=[1, 2, 4, 5]) == [1, 2, 4, 5]
+    assert app(workspace, "of_subjects").take(1, acked=[18]) == [18]
+    taken = app(workspace, "pushed").pushed("to.them", "g", 20)
+    assert taken == [*range(1, 21)]
+    eventually(lambda: not wire.api("CONSUMER.INFO.EV.pushed").get("push_bound"), "the server knows that it is gone")
+    wire.publish([("ev.1", b"", b"later")] * 2)
+    assert kept(workspace, wire, bucket)
+    done = restored(workspace, wire)
+    assert {one["name"] for one in wire.api("CONSUMER.LIST.EV")["consumers"]} == {*apps, "pushed"}
+    assert done.proof
+    assert app(workspace, "pushed").pushed("to.them", "g", 2) == [21, 22]
+    rest = {name: sorted(seq for seq, _ in app(workspace, name).rest(2, acks=name != "none")) for name in apps}
+    assert rest == {
+        "all": [*range(4, 23)],
+        "none": [*range(8, 23)],
+        "one_filter": [1, 7, 10, 13, 16, 19, 21, 22],
+        "two_filters": [7, 8, 10, 11, 13, 14, 16, 17, 19, 20, 21, 22],
+        "of_new": [21, 22],
+        "of_seq": [*range(15, 23)],
+        "of_last": [20, 21, 22],
+        "of_subjects": [19, 20, 21, 22],
+        "untouched": [*range(1, 23)],
+    }
+    configs = {one["name"]: one["config"] for one in wire.api("CONSUMER.LIST.EV")["consumers"]}
+    assert configs["untouched"]["max_deliver"] == 3
+    assert configs["untouched"]["metadata"]["team"] == "a"
+    assert all("pause_until" not in config for config in configs.values())
+
+
+def test_a_part_of_the_stream(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """What is not restored does not wait; a consumer ahead of what is restored waits for the next message."""
+    filled(wire)
+    app(workspace).make(ack_policy="explicit", ack_wait=1)
+    app(workspace, "ahead").make(ack_policy="explicit")
+    app(workspace).take(12, acked=[1, 2, 3, 5, 12])
+    app(workspace, "ahead").take(20, acked=range(1, 21))
+    wire.api("STREAM.MSG.DELETE.EV", seq=6)
+    assert kept(workspace, wire, bucket)
+    restored(workspace, wire, selection=Selection(sequences=SeqRange(5, 20), subjects=("ev.0", "ev.1")))
+    assert sorted(app(workspace).rest(2)) == [
+        (7, 2), (9, 2), (10, 2), (13, 1), (15, 1), (16, 1), (18, 1), (19, 1),
+    ]  # fmt: skip
+    wire.publish([("ev.1", b"", b"next")])
+    assert app(workspace, "ahead").rest() == [(21, 1)]
+
+
+def test_a_consumer_ahead_of_the_archive(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """It has delivered what no capture took: of the restored stream it delivers the next message."""
+    filled(wire)
+    archived(workspace, wire, "EV", bucket)
+    app(workspace).make(ack_policy="explicit", ack_wait=1)
+    wire.publish([("ev.0", b"", b"not captured")] * 5)
+    app(workspace).take(25, acked=range(1, 24))
+    archive = workspace.catalog.archives.get("a")
+    assert keep_consumers(workspace, archive)
+    restored(workspace, wire)
+    assert wire.state("EV")["last_seq"] == 20
+    wire.publish([("ev.1", b"", b"next")] * 2)
+    assert app(workspace).rest(1.5) == [(21, 1), (22, 1)]
+
+
+def test_the_last_that_was_kept_before_the_restored_moment(
+    workspace: Workspace, wire: Wire, bucket: str, postgres_url: str
+) -> None:
+    filled(wire, 10)
+    app(workspace).make(ack_policy="explicit", ack_wait=1)
+    app(workspace).take(4, acked=range(1, 5))
+    first = kept(workspace, wire, bucket)
+    assert first
+    # As if it were of an hour before: the next one does not take its place.
+    _set_back(postgres_url, "update nats3.kept_consumers set hour = '2026-01-01-00:00'")
+    wire.publish([("ev.0", b"", b"more")] * 10)
+    app(workspace).take(8, acked=range(5, 13))
+    second = kept(workspace, wire, bucket)
+    assert second
+    times = {message.seq: message.time for message in wire.messages("EV")}
+    wire.api("STREAM.DELETE.EV")
+    for selection, floor, last in (
+        (Selection(), 12, 20),
+        (Selection.parse(to_time=times[11]), 4, 10),
+        (Selection(sequences=SeqRange(1, 10)), 4, 10),
+        (Selection(sequences=SeqRange(1, 19)), 4, 19),
+        (Selection(sequences=SeqRange(1, 20)), 12, 20),
+    ):
+        planned = plan(workspace, RestoreSpec("a", consumers=("app",), selection=selection))
+        (one,) = planned.consumers
+        assert (one.position.ack_floor.stream, planned.last_seq) == (floor, last)
+    with pytest.raises(WrongState, match="no consumers from before the end of this selection"):
+        plan(workspace, RestoreSpec("a", consumers=("all",), selection=Selection.parse(to_time=times[3])))
+    with pytest.raises(OperatorError, match="No consumer other of archive a was kept at .* There are app"):
+        plan(workspace, RestoreSpec("a", consumers=("other",)))
+    # The restored stream ends with the moment, and so does its consumer.
+    spec = RestoreSpec("a", consumers=("app",), selection=Selection.parse(to_time=times[11]))
+    restore(workspace, plan(workspace, spec))
+    assert [seq for seq, _ in app(workspace).rest()] == [5, 6, 7, 8, 9, 10]
+
+
+def _set_back(postgres_url: str, what: LiteralString) -> None:
+    """Change rows as if time had passed."""
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("set session_replication_role = replica")  # rows are immutable to everybody else
+        connection.execute(what)
+
+
+def test_it_is_kept_where_it_changed(workspace: Workspace, wire: Wire, bucket: str, postgres_url: str) -> None:
+    """The last of an hour: a later one takes its place. Without consumers nothing is kept, until there were some."""
+    filled(wire)
+    archive_of = workspace.catalog.archives.get
+    assert kept(workspace, wire, bucket) is None
+    app(workspace).make(ack_policy="explicit")
+    first = kept(workspace, wire, bucket)
+    assert first
+    assert first.consumers == 1
+    assert keep_consumers(workspace, archive_of("a")) is None
+    app(workspace).take(3, acked=[2])
+    second = keep_consumers(workspace, archive_of("a"))
+    assert second
+    assert workspace.catalog.consumers.all(archive_of("a")) == (second,)
+    objects = [key for key, _ in sorted(workspace.bucket(bucket).list()) if "/consumers-" in key]
+    assert objects == [first.key, second.key]
+    _set_back(postgres_url, "update nats3.kept_consumers set superseded_at = superseded_at - interval '1 day'")
+    assert sweep(workspace) == Swept(1, first.stored_bytes)
+    assert [key for key, _ in workspace.bucket(bucket).list() if "/consumers-" in key] == [second.key]
+    wire.api("CONSUMER.DELETE.EV.app")
+    third = keep_consumers(workspace, archive_of("a"))
+    assert third
+    assert third.consumers == 0
+    assert keep_consumers(workspace, archive_of("a")) is None
+    wire.api("STREAM.DELETE.EV")
+    assert plan(workspace, RestoreSpec("a", consumers=("all",))).consumers == ()
+
+
+def test_a_process_that_dies_between_the_object_and_its_row(
+    workspace: Workspace, wire: Wire, bucket: str, postgres_url: str
+) -> None:
+    """The object is an orphan until something later is kept; then a sweep removes it."""
+    filled(wire)
+    app(workspace).make(ack_policy="explicit")
+    archived(workspace, wire, "EV", bucket)
+    archive = workspace.catalog.archives.get("a")
+    fault_points.arm("consumers.object_put:raise")
+    with pytest.raises(fault_points.InjectedFault):
+        keep_consumers(workspace, archive)
+    fault_points.arm("")
+    assert workspace.catalog.consumers.all(archive) == ()
+    now = workspace.catalog.now() + timedelta(seconds=1)
+    assert [one.kept for one in find_orphans(workspace, archive, now)] == ["it may be the truth of a newer catalog"]
+    second = keep_consumers(workspace, archive)
+    assert second
+    time.sleep(1.1)
+    (orphan,) = find_orphans(workspace, archive, workspace.catalog.now())
+    assert (orphan.kept, orphan.key < second.key) == ("", True)
+    assert [one.kept for one in sweep_each(workspace, 0, dry_run=False).orphans] == [""]
+    assert [key for key, _ in workspace.bucket(bucket).list() if "/consumers-" in key] == [second.key]
+
+
+def test_copies_have_what_is_kept_and_lose_what_is_not(
+    workspace: Workspace, wire: Wire, bucket: str, settings: Settings, postgres_url: str
+) -> None:
+    copy = f"{bucket}-copy"
+    create_bucket(settings.store, copy)
+    filled(wire)
+    app(workspace).make(ack_policy="explicit")
+    first = kept(workspace, wire, bucket, copies=(copy,))
+    assert first
+    archive = workspace.catalog.archives.get("a")
+    copies.copy(workspace, archive)
+
+    def there() -> list[str]:
+        return [key for key, _ in workspace.bucket(copy).list() if "/consumers-" in key]
+
+    assert there() == [first.key]
+    workspace.bucket(copy).delete(first.key)
+    assert [one.mended for one in check_copies(workspace, archive)] == [1]
+    assert there() == [first.key]
+    app(workspace).take(1)
+    second = keep_consumers(workspace, archive)
+    assert second
+    _set_back(postgres_url, "update nats3.kept_consumers set superseded_at = superseded_at - interval '1 day'")
+    sweep(workspace)
+    copies.copy(workspace, archive)
+    assert there() == [second.key]
+    # A copy that is added later gets it too.
+    change(workspace, "a", {"copies": ()})
+    change(workspace, "a", {"copies": (copy,)})
+    assert workspace.catalog.copies.waits(copy, second.key)
+
+
+def test_what_is_kept_goes_with_its_hours(workspace: Workspace, wire: Wire, bucket: str, postgres_url: str) -> None:
+    """But for the last before the oldest hour: a restore of that hour needs it. A hold keeps all."""
+    filled(wire)
+    app(workspace).make(ack_policy="explicit")
+    for hour in ("2026-01-01-00:00", "2026-01-02-00:00", "2026-01-03-00:00", None):
+        app(workspace).take(1)
+        assert kept(workspace, wire, bucket)
+        if hour:
+            _set_back(postgres_url, f"update nats3.kept_consumers set hour = '{hour}' where hour > '2026-02'")
+    archive = workspace.catalog.archives.get("a")
+
+    def hours() -> list[str]:
+        return [one.hour[:10] for one in workspace.catalog.consumers.all(archive)]
+
+    assert hours()[:3] == ["2026-01-01", "2026-01-02", "2026-01-03"]
+    workspace.catalog.holds.create(archive, "case", "a law")
+    assert workspace.catalog.consumers.expire(archive) == 0
+    workspace.catalog.holds.release(archive, "case", "over")
+    oldest = workspace.catalog.hours.select(archive)[0].hour
+    assert oldest == workspace.catalog.consumers.all(archive)[-1].hour
+    assert expire(workspace, "a").hours == 0
+    # That of the oldest hour itself is of after its first messages.
+    assert hours() == ["2026-01-03", oldest[:10]]
+
+
+def test_a_purge_takes_it(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    filled(wire)
+    app(workspace).make(ack_policy="explicit")
+    assert kept(workspace, wire, bucket)
+    remove.delete(workspace, "a", purge=True)
+    assert [key for key, _ in workspace.bucket(bucket).list()] == []
+
+
+def test_nothing_is_delivered_before_the_proof_ends(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither pulled nor pushed; one that was paused stays so. A restore that fails leaves nothing."""
+    filled(wire)
+    app(workspace).make(ack_policy="explicit", ack_wait=1)
+    app(workspace).take(3, acked=[2])
+    pushed = {"deliver_subject": "to.them", "deliver_group": "g", "ack_policy": "explicit", "durable_name": "pushed"}
+    wire.api("CONSUMER.CREATE.EV.pushed", stream_name="EV", config={"name": "pushed", **pushed})
+    until = "2199-01-01T00:00:00Z"
+    app(workspace, "resting").make(ack_policy="explicit")
+    wire.api("CONSUMER.PAUSE.EV.resting", pause_until=until)
+    assert kept(workspace, wire, bucket)
+    taken: dict[str, list[int]] = {}
+
+    def look(step: str) -> None:
+        if step in ("restore.sent", "restore.proven", "restore.named"):
+            time.sleep(1.2)
+            taken[step] = [
+                *app(workspace, "pushed").pushed("to.them", "g", 0),
+                *[seq for name in ("app", "resting") for seq, _ in app(workspace, name).rest()],
+            ]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "fault_point", look)
+        restored(workspace, wire)
+    assert taken == {"restore.sent": [], "restore.proven": [], "restore.named": []}
+    assert sorted(app(workspace).rest(2)) == [(1, 2), (3, 2), *((seq, 1) for seq in range(4, 21))]
+    assert app(workspace, "pushed").pushed("to.them", "g", 20) == [*range(1, 21)]
+    assert wire.api("CONSUMER.INFO.EV.resting")["config"]["pause_until"] == until
+
+    def meddle(step: str) -> None:
+        if step == "restore.sent":
+            wire.api("CONSUMER.PAUSE.EV.app")
+            app(workspace).take(5, acked=[5])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "fault_point", meddle)
+        with pytest.raises(SourceError, match="Consumer app of stream EV has .* and not"):
+            restored(workspace, wire)
+    assert wire.api("STREAM.NAMES")["streams"] is None
+
+
+def test_a_process_that_dies_after_the_proof_lets_the_consumers_go_on(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream is whole then, and its consumers deliver by themselves a minute later."""
+    filled(wire)
+    app(workspace).make(ack_policy="explicit", ack_wait=1)
+    app(workspace).take(3, acked=[1, 2])
+    assert kept(workspace, wire, bucket)
+    monkeypatch.setattr(run_module, "_AT_LAST_S", 3)
+
+    def die(step: str) -> None:
+        if step == "restore.named":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "fault_point", die)
+        patch.setattr(run_module, "_remove", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            restored(workspace, wire)
+    assert wire.api("STREAM.INFO.EV")["config"]["subjects"] == ["ev.>"]
+    assert app(workspace).rest() == []
+    time.sleep(3)
+    assert sorted(app(workspace).rest(2)) == [(3, 2), *((seq, 1) for seq in range(4, 21))]
+
+
+def test_streams_whose_consumers_remove_messages(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Of a work queue nothing is kept: a position says nothing where all comes back. An interest stream comes back as
+    one of limits, with its consumers; the archive's own durable is none of them."""
+    wire.create_stream("Q", "q.>", retention="workqueue")
+    wire.create_stream("EV", "ev.>", retention="interest")
+    app(workspace, "app", "Q").make(ack_policy="explicit", filter_subject="q.other")
+    app(workspace).make(ack_policy="explicit", ack_wait=1)
+    for stream, name in (("Q", "q"), ("EV", "a")):
+        subjects = ("q.a",) if stream == "Q" else ()
+        make(workspace, bucket, name=name, stream=stream, subjects=subjects)
+    wire.publish([("q.a", b"", b"x")] + [("ev.a", b"", b"%d" % n) for n in range(1, 11)])
+    app(workspace).take(6, acked=[1, 2, 4])
+    for name in ("q", "a"):
+        assert run(workspace, workspace.catalog.archives.get(name)).messages
+    assert keep_consumers(workspace, workspace.catalog.archives.get("q")) is None
+    assert keep_consumers(workspace, workspace.catalog.archives.get("a"))
+    wire.api("STREAM.DELETE.EV")
+    wire.api("STREAM.DELETE.Q")
+    with pytest.raises(WrongState, match="has no consumers of this stream"):
+        plan(workspace, RestoreSpec("q", consumers=("all",)))
+    done = restore(workspace, plan(workspace, RestoreSpec("a", consumers=("all",))))
+    assert done.messages == 10
+    assert sorted(app(workspace).rest(2)) == [(3, 2), (5, 2), (6, 2), (7, 1), (8, 1), (9, 1), (10, 1)]

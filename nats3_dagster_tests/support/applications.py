@@ -1,6 +1,7 @@
 """Applications that read a stream through durables, by nats-py: another client than ours."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -43,22 +44,25 @@ class Application:
 
         return _run(self.url, work)
 
-    def rest(self, patience_s: float = 0.7) -> list[tuple[int, int]]:
-        """Have all messages delivered that there are, and acknowledge each: sequences, and how often each came."""
+    def rest(self, patience_s: float = 0.7, *, acks: bool = True) -> list[tuple[int, int]]:
+        """Have all messages delivered that there are, and acknowledge each if it `acks`: sequences, and how often each
+        came."""
 
         async def work(jetstream: Any) -> list[tuple[int, int]]:
             subscription = await jetstream.pull_subscribe_bind(self.durable, self.stream)
             taken: list[tuple[int, int]] = []
             while messages := await _fetched(subscription, 100, patience_s):
                 for message in messages:
-                    await message.ack_sync()
+                    if acks:
+                        await message.ack_sync()
                     taken.append((message.metadata.sequence.stream, message.metadata.num_delivered))
             return taken
 
         return _run(self.url, work)
 
-    def pushed(self, subject: str, queue: str, patience_s: float = 1.0) -> list[int]:
-        """Listen as a member of a queue group, and acknowledge what comes: sequences."""
+    def pushed(self, subject: str, queue: str, count: int) -> list[int]:
+        """Listen as a member of a queue group until there were `count` messages, and a while longer; acknowledge
+        each: sequences."""
 
         async def work(jetstream: Any) -> list[int]:
             taken: list[int] = []
@@ -68,7 +72,10 @@ class Application:
                 taken.append(message.metadata.sequence.stream)
 
             await jetstream._nc.subscribe(subject, queue=queue, cb=take)
-            await asyncio.sleep(patience_s)
+            until = time.monotonic() + 10
+            while len(taken) < count and time.monotonic() < until:
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.7)
             return taken
 
         return _run(self.url, work)
@@ -77,7 +84,7 @@ class Application:
 async def _fetched(subscription: Any, count: int, patience_s: float = 5.0) -> list[Msg]:
     try:
         return await subscription.fetch(count, timeout=patience_s)
-    except NothingMore:
+    except (TimeoutError, NothingMore):  # both mean that nothing more comes
         return []
 
 

@@ -48,6 +48,9 @@ def _keep(
     if state.config.get("retention") == "workqueue":
         # Its consumers take messages out of it: in a stream with all of them no position means the same.
         return None, None
+    if state.incarnation not in catalog.coverage.incarnations(archive):
+        # Restored or made again since the last capture, which alone decides what it is.
+        return None, None
     begun, observed_ns = catalog.now(), time.time_ns()
     positions = Positions(())
     # One may be the archive's own.

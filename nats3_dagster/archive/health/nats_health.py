@@ -56,7 +56,12 @@ def check(workspace: Workspace) -> Iterator[Finding]:
         yield Finding("ok", AREA, "JetStream is on")
     synced = _sync_interval(info, workspace.settings.nats_monitor_url, None if client.is_own_jetstream else client.api)
     states: list[StreamState] = []
-    for archive in _archives(workspace):
+    archives = _archives(workspace)
+    consumers = workspace.catalog.consumers.problems() if archives else {}
+    for archive in archives:
+        if problem := consumers.get(archive.id):
+            what = "the positions of the stream's consumers are not kept as they are"
+            yield Finding("warn", AREA, f"Archive {archive.name}: {what}: {problem.what}", problem.hint)
         try:
             states.append(source_state(workspace, archive))
             yield from _check_stream(workspace, archive, states[-1])

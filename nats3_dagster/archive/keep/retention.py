@@ -2,7 +2,8 @@
 
 Invariants: only whole hours expire that have ended, by every clock, and are as they were sealed. The catalog lets go
 first, then the hour is sealed again, then the objects go, after the time of grace (`removal.sweep`). What a hold
-covers stays, and so does what a replay that runs has yet to publish.
+covers stays, and so does what a replay that runs has yet to publish. What was kept of consumers goes with its
+hours, but for the last before the oldest hour.
 """
 
 from collections.abc import Iterator
@@ -86,6 +87,7 @@ def expire(workspace: Workspace, name: str, *, dry_run: bool = False, limit: int
         return _sum(found, workspace.catalog.expiry.find(archive, end_hour, keep_bytes, limit))
     for hours in _expire(workspace, archive, limit):
         found = _sum(found, hours)
+    workspace.catalog.consumers.expire(archive)
     return replace(found, problem=seal_again(workspace, archive))
 
 

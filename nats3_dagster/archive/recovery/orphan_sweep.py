@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from nats3_dagster.archive.captures.orphans import Orphans
 from nats3_dagster.archive.proof.manifests import stray_manifests
+from nats3_dagster.archive.proof.stray_consumers import stray_consumers
 from nats3_dagster.archive.proof.unlisted import Unlisted, examine, unlisted_orphans
 from nats3_dagster.archive.stored import folder, kept_settings
 from nats3_dagster.archive.stored.removal import (
@@ -47,6 +48,8 @@ def find_orphans(workspace: Workspace, archive: Archive, before: datetime) -> It
         reason = "" if is_obsolete else "it may be the truth of a newer catalog"
         reason = reason if stray.key in old else "it is new"
         yield OrphanObject(spec.name, stray.key, old.get(stray.key, 0), reason)
+    for key, reason in stray_consumers(workspace, archive):
+        yield OrphanObject(spec.name, key, old.get(key, 0), reason if key in old else "it is new")
     own = kept_settings.settings_key(path, archive.job_id)
     for key, size in old.items():
         if kept_settings.is_settings(key) and key != own:

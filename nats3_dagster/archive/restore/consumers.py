@@ -40,6 +40,14 @@ class PlannedConsumer:
     def name(self) -> str:
         return self.kept.name
 
+    @property
+    def again(self) -> int:
+        """The number of messages that its application gets once more: those that it did not acknowledge; at most, where
+        only the floor is known."""
+        if self.kept.exact:
+            return len(self.position.pending)
+        return max(0, self.kept.delivered.stream - self.kept.ack_floor.stream)
+
     def from_first(self, seq: int) -> "PlannedConsumer":
         """The consumer in a stream that begins with this sequence."""
         return replace(self, position=self.position.cut(seq, MAX_SEQUENCE, lambda _: True))
@@ -91,9 +99,8 @@ def planned_consumers(
     planned: list[PlannedConsumer] = []
     for one in positions:
         config, left_out = _configuration(one, stream)
-        planned.append(
-            PlannedConsumer(one, one.cut(1, last_seq, present.__contains__), config, left_out, kept.observed_ns)
-        )
+        position = (one if one.exact else one.at_floor()).cut(1, last_seq, present.__contains__)
+        planned.append(PlannedConsumer(one, position, config, left_out, kept.observed_ns))
     return tuple(planned)
 
 

@@ -39,7 +39,7 @@ class _Object:
 
 
 def check_copies(workspace: Workspace, archive: Archive) -> tuple[CheckedCopy, ...]:
-    """Read each object that the copies should have: live chunks, and the manifests of valid seals. What waits to be
+    """Read each object that the copies should have: live chunks, manifests of valid seals, consumers. What waits to be
     copied is left to `copies.copy`. Raises the first ChunkError at the end, for an object that the first bucket does
     not have as it was written either; StoreError if a bucket does not answer."""
     return tuple(_check(workspace, archive, name) for name in archive.spec.copies)
@@ -69,12 +69,14 @@ def _objects(workspace: Workspace, archive: Archive) -> Iterator[_Object]:
         for meta in (chunk.meta for chunk in chunks):
             if meta.bucket == archive.spec.bucket:
                 yield _Object(meta.key, meta.sha256)
-    yield from _manifests(workspace, archive)
+    yield from _documents(workspace, archive)
 
 
-def _manifests(workspace: Workspace, archive: Archive) -> list[_Object]:
-    seals = workspace.catalog.seals.select(archive)
-    return [_Object(one.key, one.sha256) for one in seals if one.valid and one.bucket == archive.spec.bucket]
+def _documents(workspace: Workspace, archive: Archive) -> list[_Object]:
+    """The manifests of valid seals, and what is kept of consumers."""
+    valid = [one for one in workspace.catalog.seals.select(archive) if one.valid]
+    rows = (*valid, *workspace.catalog.consumers.all(archive))
+    return [_Object(one.key, one.sha256) for one in rows if one.bucket == archive.spec.bucket]
 
 
 def _is_right(workspace: Workspace, bucket_name: str, wanted: _Object) -> bool:
@@ -90,7 +92,7 @@ def _mend(workspace: Workspace, archive: Archive, bucket_name: str, wanted: _Obj
     # No other process removes it from the copy meanwhile.
     with workspace.catalog.locks.copying(bucket_name, PATIENCE_S):
         is_chunk = workspace.catalog.chunks.by_key(source, wanted.key) is not None
-        if not is_chunk and wanted not in _manifests(workspace, archive):
+        if not is_chunk and wanted not in _documents(workspace, archive):
             return False
         if copies.waits(bucket_name, wanted.key):
             return False

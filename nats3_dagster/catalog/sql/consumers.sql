@@ -32,9 +32,9 @@ on conflict (archive_id, incarnation_id, hour) where superseded_at is null do no
 returning id;
 
 -- name: expire_consumers(archive)
--- Lets go what no restore of a kept message needs: of each incarnation what is older than the last that was kept up to the
+-- Lets go what no restore of a kept message needs: of each incarnation what is older than the last that was kept before the
 -- oldest hour with a chunk. While a hold is in force nothing goes. The number of rows.
-with oldest as (select min(hour) as hour from nats3.hour where archive_id = :archive),
+with oldest as (select coalesce(min(hour), '9') as hour from nats3.hour where archive_id = :archive),
 gone as (
     update nats3.kept_consumers k set superseded_at = now()
     where k.archive_id = :archive and k.superseded_at is null
@@ -42,7 +42,7 @@ gone as (
       and exists (
           select from nats3.kept_consumers n
           where n.archive_id = k.archive_id and n.incarnation_id = k.incarnation_id and n.superseded_at is null
-            and n.observed_ns > k.observed_ns and n.hour <= coalesce((select hour from oldest), n.hour))
+            and n.observed_ns > k.observed_ns and n.hour < (select hour from oldest))
     returning k.id
 )
 select count(*) from gone;

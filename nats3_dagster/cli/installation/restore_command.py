@@ -19,7 +19,7 @@ from nats3_dagster.cli.reads.selecting import (
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
 from nats3_dagster.cli.terminal.output import Format, Size, show_one, when
 from nats3_dagster.cli.terminal.progress import bar, note
-from nats3_dagster.documents.restores import RestoredStream
+from nats3_dagster.documents.restores import RestoredConsumer, RestoredStream
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -105,4 +105,12 @@ def _lines(document: RestoredStream) -> dict[str, Any]:
         "last": when(document.last_time),
         "compared": document.proven,
         "ended": document.ended or None,
+        "consumers": [_consumer(one) for one in document.consumers] or None,
     }
+
+
+def _consumer(one: RestoredConsumer) -> str:
+    """A consumer in one line: where it begins, and what its application gets once more."""
+    again = f"{one.again:,} messages come again" if one.exact else f"up to {one.again:,} messages come again: not exact"
+    left_out = f", without {', '.join(one.left_out)}" if one.left_out else ""
+    return f"{one.name}: after {one.delivered_seq}, as of {when(one.kept_at)}, {again}{left_out}"

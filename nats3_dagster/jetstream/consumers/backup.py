@@ -13,7 +13,7 @@ from typing import Any
 from nats import errors as nats_errors
 
 from nats3_dagster.errors import SourceError
-from nats3_dagster.jetstream.api import TIMEOUT_S, request
+from nats3_dagster.jetstream.api import TIMEOUT_S, Refused, request
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.consumers import s2
 from nats3_dagster.model.consumer import ConsumerPosition, Pair
@@ -45,6 +45,8 @@ async def consumers_in_backup(client: Connection, stream: str) -> list[ConsumerP
         number = int(answer["state"].get("consumer_count") or 0)
         return [_position(entry) for entry in await _entries(client, subscription, stream)] if number else []
     except (nats_errors.Error, TimeoutError, OSError) as error:
+        if refusal := client.refusal_of(f"$JS.SNAPSHOT.ACK.{stream}"):
+            raise Refused(f"NATS at {client.address} refused: {refusal}", "Permit this user to do it") from error
         raise SourceError(f"The server did not send the consumers of stream {stream}", "Is it overloaded?") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"The server sent consumers of stream {stream} in a form that is not known") from error

@@ -48,7 +48,7 @@ def durables_of(link: Link, stream: str, without: Sequence[str] = ()) -> Positio
                 ]
             except SourceError as error:
                 problem = error
-        return Positions(tuple(sorted(map(_restorable, listed), key=lambda one: one.name)), problem)
+        return Positions(tuple(sorted(listed, key=lambda one: one.name)), problem)
 
     return link.call(work)
 
@@ -67,10 +67,6 @@ def _has_backups(client: Connection) -> bool:
         and not client.is_imported
         and client.is_own_jetstream
     )
-
-
-def _restorable(one: ConsumerPosition) -> ConsumerPosition:
-    return one if one.exact else one.at_floor()
 
 
 def _listed(info: Any) -> ConsumerPosition:
