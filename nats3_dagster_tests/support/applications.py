@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ class Application:
 
         _run(self.url, work)
 
-    def take(self, count: int, acked: Iterable[int] = (), nacked: Iterable[int] = ()) -> list[int]:
+    def take(self, count: int, acked: Container[int] = (), nacked: Container[int] = ()) -> list[int]:
         """Have messages delivered, and answer those of these sequences; all sequences in the order of delivery."""
 
         async def work(jetstream: Any) -> list[int]:
@@ -37,7 +37,7 @@ class Application:
             for message in messages:
                 seq = message.metadata.sequence.stream
                 if seq in acked:
-                    await message.ack_sync()
+                    await message.ack_sync(10)
                 if seq in nacked:
                     await message.nak()
             return [message.metadata.sequence.stream for message in messages]
@@ -54,7 +54,7 @@ class Application:
             while messages := await _fetched(subscription, 100, patience_s):
                 for message in messages:
                     if acks:
-                        await message.ack_sync()
+                        await message.ack_sync(10)
                     taken.append((message.metadata.sequence.stream, message.metadata.num_delivered))
             return taken
 

@@ -9,6 +9,7 @@ import logging
 import time
 
 from nats3_dagster.archive.source.observe import source_state
+from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.archive_folder import ArchiveFolder, folder_of
 from nats3_dagster.chunks.consumers import ConsumersDocument
 from nats3_dagster.errors import CatalogError, Nats3Error, StreamChanged
@@ -39,11 +40,22 @@ def keep_consumers(workspace: Workspace, archive: Archive, state: StreamState | 
     return kept
 
 
+def keep_of_complete(workspace: Workspace, archive: Archive) -> KeptConsumers | None:
+    """`keep_consumers` where there is nothing to capture. A folder that is not the archive's own is left as it is: the
+    next capture says so."""
+    try:
+        folder.require(workspace, archive)
+    except Nats3Error as error:
+        log.warning("%s: the positions of consumers are not kept: %s", archive.name, error)
+        return None
+    return keep_consumers(workspace, archive)
+
+
 def _keep(
-    workspace: Workspace, folder: ArchiveFolder, state: StreamState | None
+    workspace: Workspace, own_folder: ArchiveFolder, state: StreamState | None
 ) -> tuple[KeptConsumers | None, Nats3Error | None]:
     """Returns the object, and why its positions are not exact where they could be. Raises Nats3Error."""
-    archive, catalog = folder.archive, workspace.catalog
+    archive, catalog = own_folder.archive, workspace.catalog
     state = state or source_state(workspace, archive)
     if state.config.get("retention") == "workqueue":
         # Its consumers take messages out of it: in a stream with all of them no position means the same.
@@ -73,7 +85,7 @@ def _keep(
     newest = catalog.consumers.newest(archive, state.incarnation)
     if (newest.content if newest else _NONE) == document.content:
         return None, positions.problem
-    kept = _put(workspace, folder, document)
+    kept = _put(own_folder, document)
     fault_point("consumers.object_put")
     if not catalog.consumers.add(archive, state.incarnation, kept, begun=begun):
         return None, positions.problem
@@ -94,9 +106,9 @@ def _own(workspace: Workspace, archive: Archive) -> list[str]:
     ]
 
 
-def _put(workspace: Workspace, folder: ArchiveFolder, document: ConsumersDocument) -> KeptConsumers:
+def _put(own_folder: ArchiveFolder, document: ConsumersDocument) -> KeptConsumers:
     """Put the document beside the chunks of its hour. Raises StoreError, ChunkError for one that is too large."""
     data, key = document.encode()
-    kept = document.kept(folder.bucket.name, key, data)
-    folder.bucket.put_new(key, data, kept.sha256)
+    kept = document.kept(own_folder.bucket.name, key, data)
+    own_folder.bucket.put_new(key, data, kept.sha256)
     return kept

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 from nats3_dagster.archive.captures.capture_log import CaptureLog
 from nats3_dagster.archive.captures.commit import CaptureResult
-from nats3_dagster.archive.captures.consumers import keep_consumers
+from nats3_dagster.archive.captures.consumers import keep_consumers, keep_of_complete
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError, OnJob
 from nats3_dagster.archive.source.durables import durable_of
 from nats3_dagster.archive.source.observe import Source
@@ -78,6 +78,8 @@ def take_hours(
         yield (result,)
     if taken:
         keep_consumers(workspace, archive)
+    elif not run.hours:
+        keep_of_complete(workspace, archive)
 
 
 def run_rounds(
