@@ -1,6 +1,7 @@
 """Durables of a restored stream stand where they stood: an application goes on, with no message twice and none left
 out."""
 
+import re
 import time
 from datetime import timedelta
 from typing import Any, LiteralString
@@ -10,24 +11,35 @@ import pytest
 
 from nats3_dagster import fault_points
 from nats3_dagster.archive.captures.consumers import keep_consumers
+from nats3_dagster.archive.captures.driver import Perform, capture_hours
+from nats3_dagster.archive.captures.hour_run import HourRun
+from nats3_dagster.archive.captures.plan import CapturePlan
 from nats3_dagster.archive.keep.retention import expire
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.change import change
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.proof.seal import seal_complete
 from nats3_dagster.archive.recovery.orphan_sweep import find_orphans, sweep_each
 from nats3_dagster.archive.restore import run as run_module
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
 from nats3_dagster.archive.restore.run import Restored, restore
 from nats3_dagster.archive.stored import copies
 from nats3_dagster.archive.stored.copy_check import check_copies
+from nats3_dagster.archive.stored.folder import owner_key
 from nats3_dagster.archive.stored.removal import Swept, sweep
+from nats3_dagster.chunks.consumers import decode_consumers
 from nats3_dagster.errors import OperatorError, SourceError, WrongState
-from nats3_dagster.model import Selection, SeqRange
-from nats3_dagster.model.consumer import KeptConsumers
+from nats3_dagster.model import ArchiveSpec, Selection, SeqRange
+from nats3_dagster.model.archive_spec import archive_prefix
+from nats3_dagster.model.consumer import ConsumerPosition, KeptConsumers
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.applications import Application
+from nats3_dagster_tests.support.captures import read
+from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.taking import make, run
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
@@ -404,3 +416,70 @@ def test_streams_whose_consumers_remove_messages(workspace: Workspace, wire: Wir
     done = restore(workspace, plan(workspace, RestoreSpec("a", consumers=("all",))))
     assert done.messages == 10
     assert sorted(app(workspace).rest(2)) == [(3, 2), (5, 2), (6, 2), (7, 1), (8, 1), (9, 1), (10, 1)]
+
+
+def test_runs_and_seals_keep_them(workspace: Workspace, wire: Wire, bucket: str, nats3: Command) -> None:
+    """At the end of a run, also of one that has nothing to capture; one that fails keeps nothing."""
+    filled(wire)
+    app(workspace).make(ack_policy="explicit")
+    create(workspace, ArchiveSpec(name="a", stream="EV", bucket=bucket))
+    archive = workspace.catalog.archives.get("a")
+
+    def delivered() -> list[int]:
+        return [_position(workspace, kept).delivered.stream for kept in workspace.catalog.consumers.all(archive)]
+
+    def run_hours(hours: list[str], perform: Perform) -> None:
+        list(capture_hours(workspace, archive, HourRun(hours), perform, lambda *_: None))
+
+    def unreadable(planned: CapturePlan) -> Any:
+        return [], SourceError("no")
+
+    hours = hours_of(wire, "EV")
+    run_hours(hours, lambda planned: (read(workspace, planned), None))
+    assert delivered() == [0]
+    app(workspace).take(4)
+    assert nats3.ok("store", "run", "a").err.startswith("Archive a is complete")
+    assert delivered() == [4]
+    app(workspace).take(2)
+    # As if the hour had ended.
+    list(seal_complete(workspace, archive, hours))
+    assert delivered() == [6]
+    workspace.bucket(bucket).delete(owner_key(archive_prefix("", "a")))
+    app(workspace).take(1)
+    run_hours(hours, unreadable)
+    run_hours([], unreadable)
+    assert delivered() == [6]
+
+
+def _position(workspace: Workspace, kept: KeptConsumers) -> ConsumerPosition:
+    (one,) = decode_consumers(bytes(workspace.bucket(kept.bucket).get(kept.key)), kept.key).consumers
+    return one
+
+
+def test_the_command(workspace: Workspace, wire: Wire, bucket: str, nats3: Command) -> None:
+    """The plan says of each consumer where it begins and what comes again."""
+    filled(wire)
+    app(workspace).make(ack_policy="explicit", num_replicas=1, inactive_threshold=3600)
+    app(workspace, "other").make(ack_policy="explicit")
+    app(workspace).take(5, acked=[1, 3])
+    assert kept(workspace, wire, bucket)
+    wire.api("STREAM.DELETE.EV")
+    planned = nats3.ok("stream", "restore", "a", "--consumers", "app", "--dry-run", "-o", "json").json
+    (one,) = planned["consumers"]
+    assert one.pop("kept_at").startswith("20")
+    assert one == {
+        "name": "app",
+        "exact": True,
+        "delivered_seq": 5,
+        "ack_floor_seq": 1,
+        "again": 3,
+        "left_out": ["inactive_threshold"],
+    }
+    shown = nats3.ok("stream", "restore", "a", "--consumers", "all", "--dry-run").out
+    line = r"app: after 5, as of 20\d\d-\S+ \S+, 3 messages come again, without inactive_threshold"
+    assert re.search(line, " ".join(shown.split()))
+    refused = nats3.refused("stream", "restore", "a", "--consumers", "no")
+    assert refused.startswith("2 Error: No consumer no of archive a was kept at ")
+    done = nats3.ok("stream", "restore", "a", "--consumers", "other", "--consumers", "app", "-o", "json").json
+    assert [one["name"] for one in done["consumers"]] == ["app", "other"]
+    assert {one["name"] for one in wire.api("CONSUMER.LIST.EV")["consumers"]} == {"app", "other"}

@@ -17,7 +17,7 @@ from nats3_dagster.cli.reads.selecting import (
     selection_of,
 )
 from nats3_dagster.cli.terminal.options import ArchiveName, Output
-from nats3_dagster.cli.terminal.output import Format, Size, show_one, when
+from nats3_dagster.cli.terminal.output import Format, Size, show_one, text_of, when
 from nats3_dagster.cli.terminal.progress import bar, note
 from nats3_dagster.documents.restores import RestoredConsumer, RestoredStream
 from nats3_dagster.settings import Settings
@@ -113,4 +113,4 @@ def _consumer(one: RestoredConsumer) -> str:
     """A consumer in one line: where it begins, and what its application gets once more."""
     again = f"{one.again:,} messages come again" if one.exact else f"up to {one.again:,} messages come again: not exact"
     left_out = f", without {', '.join(one.left_out)}" if one.left_out else ""
-    return f"{one.name}: after {one.delivered_seq}, as of {when(one.kept_at)}, {again}{left_out}"
+    return f"{one.name}: after {one.delivered_seq}, as of {text_of(when(one.kept_at))}, {again}{left_out}"
