@@ -254,7 +254,9 @@ def test_without_the_permission_for_backups_the_floor_is_kept(
             restoring.restore(workspace, planned)
             assert [seq for seq, _ in app.rest()] == [*range(2, 51)]
             # What is kept as it is has no problem. A capture has to know the new stream first.
+            objects = list(workspace.bucket(bucket).list())
             assert keep_consumers(workspace, archive) is None
+            assert list(workspace.bucket(bucket).list()) == objects
             archived(workspace, wire, "EV", bucket)
             assert keep_consumers(workspace, archive)
             assert workspace.catalog.consumers.problems() == {}

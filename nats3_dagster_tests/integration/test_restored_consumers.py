@@ -26,9 +26,10 @@ from nats3_dagster.archive.restore.run import Restored, restore
 from nats3_dagster.archive.stored import copies
 from nats3_dagster.archive.stored.copy_check import check_copies
 from nats3_dagster.archive.stored.folder import owner_key
-from nats3_dagster.archive.stored.removal import Swept, sweep
+from nats3_dagster.archive.stored.removal import Swept, remove_objects, sweep
 from nats3_dagster.chunks.consumers import decode_consumers
 from nats3_dagster.errors import OperatorError, SourceError, WrongState
+from nats3_dagster.jetstream.consumers.positions import durables_of
 from nats3_dagster.model import ArchiveSpec, Selection, SeqRange
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.consumer import ConsumerPosition, KeptConsumers
@@ -159,7 +160,10 @@ def test_a_consumer_ahead_of_the_archive(workspace: Workspace, wire: Wire, bucke
     app(workspace).take(25, acked=range(1, 24))
     archive = workspace.catalog.archives.get("a")
     assert keep_consumers(workspace, archive)
-    restored(workspace, wire)
+    wire.api("STREAM.DELETE.EV")
+    # All that is archived, said by its sequences, is no earlier moment.
+    whole = Selection(sequences=SeqRange(1, 20))
+    restore(workspace, plan(workspace, RestoreSpec("a", consumers=("all",), selection=whole)))
     assert wire.state("EV")["last_seq"] == 20
     wire.publish([("ev.1", b"", b"next")] * 2)
     assert app(workspace).rest(1.5) == [(21, 1), (22, 1)]
@@ -286,6 +290,8 @@ def test_copies_have_what_is_kept_and_lose_what_is_not(
     sweep(workspace)
     copies.copy(workspace, archive)
     assert there() == [second.key]
+    # Nothing removes it while it counts.
+    assert remove_objects(workspace, bucket, [second.key]) == 0
     # A copy that is added later gets it too.
     change(workspace, "a", {"copies": ()})
     change(workspace, "a", {"copies": (copy,)})
@@ -409,12 +415,19 @@ def test_streams_whose_consumers_remove_messages(workspace: Workspace, wire: Wir
         assert run(workspace, workspace.catalog.archives.get(name)).messages
     assert keep_consumers(workspace, workspace.catalog.archives.get("q")) is None
     assert keep_consumers(workspace, workspace.catalog.archives.get("a"))
+    own = workspace.catalog.archives.get("a").spec.own_durable
+    assert {one.name for one in durables_of(workspace.link, "EV").consumers} == {"app", own}
+    wire.api("CONSUMER.DELETE.EV.app")
+    # Where nothing waits, a list is enough, and has it too.
+    assert [one.name for one in durables_of(workspace.link, "EV").consumers] == [own]
+    assert durables_of(workspace.link, "EV", [own]).consumers == ()
     wire.api("STREAM.DELETE.EV")
     wire.api("STREAM.DELETE.Q")
     with pytest.raises(WrongState, match="has no consumers of this stream"):
         plan(workspace, RestoreSpec("q", consumers=("all",)))
     done = restore(workspace, plan(workspace, RestoreSpec("a", consumers=("all",))))
     assert done.messages == 10
+    assert [one["name"] for one in wire.api("CONSUMER.LIST.EV")["consumers"]] == ["app"]
     assert sorted(app(workspace).rest(2)) == [(3, 2), (5, 2), (6, 2), (7, 1), (8, 1), (9, 1), (10, 1)]
 
 
