@@ -19,6 +19,7 @@ from nats3_dagster.archive.take.take_capture import TakeCapture
 from nats3_dagster.errors import Interrupted, SourceError
 from nats3_dagster.jetstream import api
 from nats3_dagster.jetstream.api import request
+from nats3_dagster.jetstream.consumers.positions import durables_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.publish.probe import await_stored
@@ -41,6 +42,7 @@ from nats3_dagster.model import (
 )
 from nats3_dagster.replay.job import ReplayJob, Share
 from nats3_dagster.replay.messages.republish import Republisher
+from nats3_dagster_tests.support.applications import Application
 from nats3_dagster_tests.support.servers.cluster import start, three_servers
 
 # A cluster of 2.9 on one busy machine leaves requests without an answer for longer than a client waits.
@@ -407,3 +409,16 @@ def wait_current(link, stream):
             return
         time.sleep(0.05)
     raise AssertionError("A replica does not catch up")
+
+
+@pytest.mark.needs_nats("2.15")
+def test_of_a_consumer_of_a_cluster_the_floor_is_known(cluster, link, stream):
+    """Its backup has no more, so it is not asked for."""
+    with Publisher(options(cluster)) as publisher:
+        publisher.publish(*messages(stream, range(9)))
+    app = Application(cluster[0].url, stream, "app")
+    app.make(ack_policy="explicit")
+    app.take(5, acked=[1, 3])
+    found = durables_of(link, stream)
+    (one,) = found.consumers
+    assert (one.exact, one.delivered.stream, one.ack_floor.stream, found.problem) == (False, 5, 1, None)
