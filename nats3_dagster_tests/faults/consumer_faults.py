@@ -48,7 +48,11 @@ def _play(trial: Trial, capture: str, restoring: str) -> None:
         trial.expect(not there or is_marked(trial), "silent", "a restore that died left a stream without a mark")
         trial.expect(not there or app.rest(0.3) == [], "silent", "messages of an unproven stream were delivered")
     trial.finish(restore_consumers, ARCHIVE)
-    rest = [seq for seq, _ in app.rest(2.5)]
+    _judge(trial, every, acked, [seq for seq, _ in app.rest(2.5)])
+
+
+def _judge(trial: Trial, every: set[int], acked: set[int], rest: list[int]) -> None:
+    """`every`: the stream's messages; `acked`: before it was lost; `rest`: what came after it was restored."""
     twice = sorted(acked.intersection(rest))
     trial.expect(not twice, "doubled", f"{len(twice)} acknowledged messages come again: {twice[:5]}")
     lost = sorted(every - acked - {*rest})
@@ -80,3 +84,31 @@ for _capture in _CAPTURE:
             since=(2, 15),
             short=(_capture, _restoring) == (_CAPTURE[0], _RESTORE[1]),
         )(partial(_play, capture=_capture, restoring=_restoring))
+
+
+@fault(
+    "cluster: consumers",
+    "a server of three is killed while a stream of three replicas is restored with its consumers",
+    cluster=True,
+    since=(2, 15),
+)
+def in_a_cluster(trial: Trial) -> None:
+    """There the floor is known: the application acknowledges in order, and then it is all."""
+    rng = trial.random
+    trial.make_stream(0)
+    _publish(trial, rng.randint(30, 200))
+    app = Application(trial.cluster[0].url, trial.stream, "app")
+    app.make(ack_policy="explicit", ack_wait=1, max_ack_pending=1000)
+    acked = set(app.take(rng.randint(1, 40), acked=range(1000)))
+    trial.finish(jobs.capture, ARCHIVE)
+    with trial.wire() as wire:
+        every = {message.seq for message in wire.messages(trial.stream)}
+        wire.api(f"STREAM.DELETE.{trial.stream}")
+    with trial.held("restore.sent", restore_consumers, ARCHIVE) as job:
+        if rng.random() < 0.7:
+            server = rng.choice(trial.cluster)
+            server.kill()
+            server.start()
+    if not trial.end(job, "restore").ok:
+        trial.finish(restore_consumers, ARCHIVE)
+    _judge(trial, every, acked, [seq for seq, _ in app.rest(2.5)])
