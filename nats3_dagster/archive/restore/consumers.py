@@ -93,7 +93,7 @@ def planned_consumers(
         raise WrongState(
             f"Stream {stream['name']} is a work queue: its consumers have removed what they acknowledged, and all of "
             "it comes back, so that no position of theirs means the same",
-            "Leave --consumers out, and create them again",
+            "Restore it without them, and create them again",
         )
     present = _present(workspace, archive, chosen, {seq for one in positions for seq in one.pending if seq <= last_seq})
     planned: list[PlannedConsumer] = []

@@ -23,7 +23,7 @@ def to_restore(archived: str, stream: str, names: Names) -> Permissions:
         ),
         Need("Compare it with the archive.", (get, make, take, delete)),
         Need(
-            "Restore consumers (--consumers): compare them, and let them deliver once the stream is proven.",
+            "Restore its consumers: compare them, and let them deliver once the stream is proven.",
             (f"{api}.CONSUMER.INFO.{stream}.*", f"{api}.CONSUMER.PAUSE.{stream}.*"),
         ),
     )

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from nats3_dagster.archive import status
-from nats3_dagster.archive.captures.consumers import keep_of_complete
 from nats3_dagster.archive.captures.due import select_hours
 from nats3_dagster.archive.lifecycle import jobs
 from nats3_dagster.archive.source.condition import RecentConditions
@@ -85,6 +84,9 @@ def run(
     with Workspace(Settings.load()) as workspace:
         hours = select_hours(workspace, name, hour or (), adopt=adopt)
         if not hours:
+            # It imports pyarrow, 0.1 s.
+            from nats3_dagster.archive.captures.consumers import keep_of_complete
+
             keep_of_complete(workspace, workspace.catalog.archives.get(name))
     if not hours:
         note(f"Archive {name} is complete: everything in the stream is captured")
