@@ -1,4 +1,4 @@
-"""The consumers of streams that are kept beside the chunks, and the errors for which some are not."""
+"""The consumers of streams that are kept beside the chunks, the errors for which some are not, and rules for accounts."""
 
 from pathlib import Path
 
@@ -13,5 +13,5 @@ SQL = Path(__file__).parents[1] / "sql"
 def upgrade() -> None:
     connection = op.get_bind().connection.driver_connection
     assert connection is not None
-    for name in ("0102_consumers", "expected_parts"):
+    for name in ("0102_consumers", "0102_accounts", "expected_parts"):
         connection.execute((SQL / f"{name}.sql").read_bytes())
