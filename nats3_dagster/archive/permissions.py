@@ -68,12 +68,18 @@ def to_look(names: Names) -> Permissions:
 
 def to_capture(spec: ArchiveSpec, names: Names) -> Permissions:
     """Returns the permissions for captures of the archive, with its sensor, checks and verification."""
-    api, stream = names.api, spec.stream
+    durable = (spec.durable or spec.own_durable) if spec.mode == "consumer" else None
+    return captures(spec.stream, names, durable, owns_durable=spec.owns_durable or spec.durable is None)
+
+
+def captures(stream: str, names: Names, durable: str | None, *, owns_durable: bool) -> Permissions:
+    """The same for a stream, or for all with `*`. `durable`: the one through which its messages are taken, or `*`; None
+    where it is read. `owns_durable`: the archive makes and deletes it."""
+    api = names.api
     needs = [Need("Archive the stream: look at it, and ask its leader for a message.", reads(api, stream)[:2])]
-    if spec.mode == "consumer":
-        durable = spec.durable or spec.own_durable
+    if durable is not None:
         subjects = [f"{api}.CONSUMER.INFO.{stream}.{durable}", f"{api}.CONSUMER.MSG.NEXT.{stream}.{durable}"]
-        if spec.owns_durable or spec.durable is None:
+        if owns_durable:
             subjects += [f"{api}.CONSUMER.{what}.{stream}.{durable}" for what in ("CREATE", "DELETE")]
         needs.append(Need("Take its messages through the durable consumer.", tuple(subjects)))
         if api != API:

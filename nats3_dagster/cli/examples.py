@@ -110,7 +110,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "config set": ("nats3 config set nats_url nats://nats.example.com:4222",),
     "metrics": ("nats3 metrics",),
     "migrate": ("nats3 migrate",),
-    "permissions": ("nats3 permissions orders", "nats3 permissions orders --write-subject 'back.>' --into BACK"),
+    "permissions": (
+        "nats3 permissions orders",
+        "nats3 permissions orders --write-subject 'back.>' --into BACK",
+        "nats3 permissions --account all",
+    ),
     "demo": ("nats3 demo", "nats3 demo --messages 10000 --ui"),
     "dev status": ("nats3 dev status",),
     "dev stop": ("nats3 dev stop",),

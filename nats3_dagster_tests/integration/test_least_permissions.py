@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nats3_dagster.archive.account import rules
+from nats3_dagster.archive.account.follow import follow
+from nats3_dagster.archive.account.permissions import to_follow
 from nats3_dagster.archive.captures.consumers import keep_consumers
 from nats3_dagster.archive.health import examination
 from nats3_dagster.archive.lifecycle import remove
@@ -22,6 +25,7 @@ from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import WrongState
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
+from nats3_dagster.model.account_rule import AccountRule
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.planning.permissions import to_replay
@@ -113,6 +117,37 @@ def test_a_capture_needs_all_that_is_printed_and_no_more(
         assert condition.condition(workspace, archive).source == "missing"
         remove.delete(workspace, "a")
     check_least(server, needed, () if has_backups else {"STREAM.SNAPSHOT.EV", "$JS.SNAPSHOT.ACK.EV.>"})
+
+
+@pytest.mark.parametrize("takes_queues", [False, True])
+def test_a_rule_needs_all_that_is_printed_and_no_more(
+    guarded: Guarded, settings: Settings, bucket: str, takes_queues: bool
+) -> None:
+    rule = AccountRule("all", bucket, take_queues=takes_queues)
+    needed = to_follow(rule, names_at(settings.nats))
+    server = guarded(configuration(needed))
+    with admin(server) as there, Workspace(Settings.load()) as opened:
+        there.create_stream("EV", "ev.>")
+        there.create_stream("JOBS", "jobs.>", retention="workqueue")
+        there.publish([*MESSAGES, ("jobs.a", b"", b"1")])
+        rules.create(opened, rule)
+        (found,) = follow(opened)
+        assert (found.created, found.problems) == (["EV", "JOBS"] if takes_queues else ["EV"], {})
+        with_delivered(there, "EV", secrets.token_hex(20_000))
+        archived(opened, there, "EV", bucket, name="EV")
+        assert keep_consumers(opened, opened.catalog.archives.get("EV"))
+        if takes_queues:
+            assert run(opened, opened.catalog.archives.get("JOBS")).messages == 1
+        reported(opened)
+        has_backups = server_info(opened.link).version >= (2, 15)
+        there.api("STREAM.DELETE.EV")
+        (found,) = follow(opened)
+        assert found.ended == ["EV"]
+        if takes_queues:
+            remove.delete(opened, "JOBS")
+    # Asked where a name is unknown.
+    backups = set[str]() if has_backups else {"STREAM.SNAPSHOT.*", "$JS.SNAPSHOT.ACK.*.>"}
+    check_least(server, needed, {"STREAM.NAMES", *backups})
 
 
 def with_delivered(wire: Wire, stream: str, note: str = "") -> None:

@@ -4,9 +4,11 @@ from typing import Annotated
 
 import typer
 
+from nats3_dagster.archive.account.permissions import to_follow
 from nats3_dagster.archive.permissions import Permissions, configuration, names_here, to_capture
 from nats3_dagster.archive.restore.permissions import to_restore
-from nats3_dagster.cli.terminal.options import ArchiveName, Output
+from nats3_dagster.cli.terminal import completing
+from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Format, print_text, show_one
 from nats3_dagster.documents.installation import Permissions as PermissionsDocument
 from nats3_dagster.errors import OperatorError
@@ -16,7 +18,14 @@ from nats3_dagster.workspace import Workspace
 
 
 def permissions(
-    name: ArchiveName,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="ARCHIVE", help="Name of the archive.", autocompletion=completing.archives),
+    ] = None,
+    account: Annotated[
+        str | None,
+        typer.Option("--account", metavar="RULE", help="For a rule for the account, in place of an archive."),
+    ] = None,
     write_subject: Annotated[
         str | None,
         typer.Option("--write-subject", metavar="SUBJECT", help="Also replay to these subjects, as load create does."),
@@ -39,13 +48,27 @@ def permissions(
         raise OperatorError("A replay has subjects and a stream", "Give both --write-subject and --into, or neither")
     if (only_replay or create_stream) and write_subject is None:
         raise OperatorError("Nothing says where replays go", "Give --write-subject and --into")
+    if (name is None) == (account is None):
+        raise OperatorError("Permissions are for one archive, or for one rule", "Give ARCHIVE or --account")
     with Workspace(Settings.load()) as workspace:
-        spec, names = workspace.catalog.archives.get(name).spec, names_here(workspace)
+        names = names_here(workspace)
+        if account is not None:
+            rule = workspace.catalog.accounts.get(account).rule
+            if write_subject or restore:
+                raise OperatorError("A rule replays and restores nothing", "Give the name of an archive")
+            _show(output, to_follow(rule, names))
+            return
+        assert name is not None
+        spec = workspace.catalog.archives.get(name).spec
     needed = Permissions((), ()) if only_replay else to_capture(spec, names)
     if write_subject is not None and into is not None:
         needed = needed | to_replay(spec.stream, write_subject, into, names, create=create_stream)
     if restore is not None:
         needed = needed | to_restore(spec.stream, restore, names)
+    _show(output, needed)
+
+
+def _show(output: Format, needed: Permissions) -> None:
     if output is Format.table:
         print_text(configuration(needed))
         return

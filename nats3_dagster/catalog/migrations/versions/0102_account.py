@@ -1,4 +1,4 @@
-"""The consumers of streams that are kept beside the chunks, the errors for which some are not, and rules for accounts."""
+"""The consumers of streams that are kept beside the chunks, errors for which some are not, and rules for accounts."""
 
 from pathlib import Path
 

@@ -1,0 +1,12 @@
+"""Permissions: the subjects that a NATS user needs to archive an account by a rule, and no other."""
+
+from nats3_dagster.archive.permissions import Names, Need, Permissions, captures
+from nats3_dagster.model.account_rule import AccountRule
+
+
+def to_follow(rule: AccountRule, names: Names) -> Permissions:
+    """Returns the permissions for the ticks of a rule, and for captures of each stream that it takes: permissions know
+    no pattern but a whole token, so they are for all streams."""
+    listing = Need("List the streams of the account.", (f"{names.api}.STREAM.LIST",))
+    durable = "*" if rule.take_queues else None
+    return Permissions((listing,), ()) | captures("*", names, durable, owns_durable=True)
