@@ -28,7 +28,6 @@ from nats3_dagster.dev.publish import publish_live
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.errors import EngineError
 from nats3_dagster.hours import HOUR_NS, SECOND_NS
-from nats3_dagster.jetstream.restore.session import RESTORE_SINCE
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import create_stream, stream_state
 from nats3_dagster.model import ArchiveSpec, ArchiveTotals
@@ -95,7 +94,7 @@ def _publish(workspace: Workspace, names: Names, lines: list[tuple[str, bytes]],
     def on_count(count: int) -> None:
         on_step("publish", count, total)
 
-    if server_info(workspace.link).version >= RESTORE_SINCE:
+    if server_info(workspace.link).restores_streams:
         until_ns = time.time_ns() // HOUR_NS * HOUR_NS
         messages = _counted(as_messages(lines, total, until_ns, HOURS, names.archive), total, on_count)
         restore_stream(workspace.link, names.stream, [names.read], messages)

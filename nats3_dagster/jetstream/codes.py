@@ -96,6 +96,8 @@ def pull_request_ended(status: str, description: str) -> bool:
 OLDEST_SERVER: Final = (2, 9, 7)
 SEVERAL_FILTERS: Final = (2, 10)
 FAST_INGEST: Final = (2, 14)
+# From it on a server restores messages at their sequences and times (ADR-63).
+RESTORE_SINCE: Final = (2, 15)
 # Since then a replica stops for good at a message that expects another `Nats-Expected-Last-Msg-Id` than the stream has:
 # in a cluster that is refused only when it is applied, on every replica at once.
 REFUSED_ID_IS_FATAL: Final = (2, 14)
@@ -120,6 +122,12 @@ def version_of(info: Mapping[str, Any]) -> tuple[int, int, int]:
     parts = str(info.get("version", "")).partition("-")[0].split(".")
     numbers = [int(p) if p.isdigit() else 0 for p in (*parts, "0", "0", "0")[:3]]
     return numbers[0], numbers[1], numbers[2]
+
+
+def restores(version: tuple[int, int, int]) -> bool:
+    """True if a server of this version restores messages at their sequences and times; one that does not tell its
+    version counts as new."""
+    return not (0, 0, 0) < version < RESTORE_SINCE
 
 
 def supported_settings(config: Mapping[str, Any], version: tuple[int, int, int]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.api import Refused, request
-from nats3_dagster.jetstream.codes import FAST_INGEST, OLDEST_SERVER, version_of
+from nats3_dagster.jetstream.codes import FAST_INGEST, OLDEST_SERVER, restores, version_of
 from nats3_dagster.jetstream.link import Link
 
 
@@ -32,6 +32,11 @@ class ServerInfo:
         """True if fast-ingest batches can go through it. An import keeps about 800 bytes for each message without an
         answer of its own, which is nearly each of a batch."""
         return self.version >= FAST_INGEST and not self.imported
+
+    @property
+    def restores_streams(self) -> bool:
+        """True if it restores messages at their sequences and times."""
+        return restores(self.version)
 
 
 def server_info(link: Link) -> ServerInfo:

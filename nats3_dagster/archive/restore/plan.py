@@ -17,7 +17,6 @@ from nats3_dagster.archive.selected.chosen import choose
 from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.errors import OperatorError, WrongState
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.restore.session import RESTORE_SINCE
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import find_stream, streams_listening
 from nats3_dagster.model import Archive, Incarnation, Selection, StreamState
@@ -99,10 +98,9 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     """Everything that can be known before the server is asked for a stream. Raises OperatorError."""
     archive = workspace.catalog.archives.get(spec.archive)
     server = server_info(workspace.link)
-    if (0, 0) < server.version[:2] < RESTORE_SINCE:
+    if not server.restores_streams:
         raise WrongState(
-            f"{server.name} cannot restore messages at their sequences and times: servers from "
-            f"{'.'.join(map(str, RESTORE_SINCE))} can",
+            f"{server.name} cannot restore messages at their sequences and times: servers from 2.15 can",
             "Replay them instead: their times and sequences are then headers",
         )
     name = spec.name or archive.spec.stream

@@ -13,11 +13,9 @@ from typing import Any
 from nats3_dagster.errors import EngineError
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.codes import version_of
+from nats3_dagster.jetstream.codes import restores, version_of
 from nats3_dagster.jetstream.link import Link
 
-# The first nats-server that restores this format.
-RESTORE_SINCE = (2, 15)
 # Bytes of one request, and requests that may be unanswered: a server answers each when it has stored it.
 _REQUEST, _UNDER_WAY = 128 << 10, 16
 # Seconds. A server answers a request late where its disk is slow; a restore to which nothing is sent for five it gives
@@ -78,7 +76,7 @@ class RestoreSession:
 
 async def _begin(client: Connection, config: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     version = version_of(client.info)
-    if (0, 0) < version[:2] < RESTORE_SINCE:
+    if not restores(version):
         raise EngineError(
             f"nats-server {version[0]}.{version[1]} cannot restore messages at their sequences and times",
             "Use a server from 2.15; in a checkout, make setup fetches one",
