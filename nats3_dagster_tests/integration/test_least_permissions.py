@@ -11,7 +11,7 @@ import pytest
 from nats3_dagster.archive.account import rules
 from nats3_dagster.archive.account.follow import follow
 from nats3_dagster.archive.account.permissions import to_follow
-from nats3_dagster.archive.captures.consumers import keep_consumers
+from nats3_dagster.archive.captures.consumers import record_consumers
 from nats3_dagster.archive.health import examination
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.permissions import Permissions, configuration, names_at, to_capture
@@ -105,7 +105,7 @@ def test_a_capture_needs_all_that_is_printed_and_no_more(
         with_delivered(wire, "EV", secrets.token_hex(20_000))
         archived(workspace, wire, "EV", bucket, subjects=subjects)
         archive = workspace.catalog.archives.get("a")
-        kept = keep_consumers(workspace, archive)
+        kept = record_consumers(workspace, archive)
         assert kept
         assert kept.consumers == 1
         assert workspace.catalog.consumers.problems() == {}
@@ -135,7 +135,7 @@ def test_a_rule_needs_all_that_is_printed_and_no_more(
         assert (found.created, found.problems) == (["EV", "JOBS"] if takes_queues else ["EV"], {})
         with_delivered(there, "EV", secrets.token_hex(20_000))
         archived(opened, there, "EV", bucket, name="EV")
-        assert keep_consumers(opened, opened.catalog.archives.get("EV"))
+        assert record_consumers(opened, opened.catalog.archives.get("EV"))
         if takes_queues:
             assert run(opened, opened.catalog.archives.get("JOBS")).messages == 1
         reported(opened)
@@ -217,7 +217,7 @@ def test_a_restore_needs_all_that_is_printed_and_no_more(guarded: Guarded, setti
         there.publish(MESSAGES)
         with_delivered(there, "EV")
         archived(opened, there, "EV", bucket)
-        assert keep_consumers(opened, opened.catalog.archives.get("a"))
+        assert record_consumers(opened, opened.catalog.archives.get("a"))
         there.api("STREAM.DELETE.EV")
         reported(opened)
         planned = plan_restore(opened, RestoreSpec("a", consumers=("app",)))
@@ -245,7 +245,7 @@ def test_a_capture_goes_on_without_the_permissions_for_consumers(
         with_delivered(wire, "EV")
         archived(workspace, wire, "EV", bucket)
         archive = workspace.catalog.archives.get("a")
-        assert keep_consumers(workspace, archive) is None
+        assert record_consumers(workspace, archive) is None
         assert "consumer.list.ev" in workspace.catalog.consumers.problems()[archive.id].what
         (finding,) = [one for one in examination.examine(Settings.load()) if "consumers are not kept" in one.what]
         assert (finding.status, "consumer.list.ev" in finding.what) == ("warn", True)
@@ -277,7 +277,7 @@ def test_without_the_permission_for_backups_the_floor_is_kept(
         with Workspace(Settings.load()) as workspace:
             archived(workspace, wire, "EV", bucket)
             archive = workspace.catalog.archives.get("a")
-            assert keep_consumers(workspace, archive)
+            assert record_consumers(workspace, archive)
             assert "stream.snapshot.ev" in workspace.catalog.consumers.problems()[archive.id].what
         wire.api("STREAM.DELETE.EV")
         monkeypatch.setenv("NATS3_NATS_USER", "admin")
@@ -290,10 +290,10 @@ def test_without_the_permission_for_backups_the_floor_is_kept(
             assert [seq for seq, _ in app.rest()] == [*range(2, 51)]
             # What is kept as it is has no problem. A capture has to know the new stream first.
             objects = list(workspace.bucket(bucket).list())
-            assert keep_consumers(workspace, archive) is None
+            assert record_consumers(workspace, archive) is None
             assert list(workspace.bucket(bucket).list()) == objects
             archived(workspace, wire, "EV", bucket)
-            assert keep_consumers(workspace, archive)
+            assert record_consumers(workspace, archive)
             assert workspace.catalog.consumers.problems() == {}
 
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from nats3_dagster import fault_points
-from nats3_dagster.archive.captures.consumers import keep_consumers
+from nats3_dagster.archive.captures.consumers import record_consumers
 from nats3_dagster.archive.captures.driver import Perform, capture_hours
 from nats3_dagster.archive.captures.hour_run import HourRun
 from nats3_dagster.archive.captures.plan import CapturePlan
@@ -60,7 +60,7 @@ def filled(wire: Wire, count: int = 20, **config: Any) -> None:
 def kept(workspace: Workspace, wire: Wire, bucket: str, **spec: Any) -> KeptConsumers | None:
     """Capture the stream, and keep its consumers."""
     archived(workspace, wire, "EV", bucket, **spec)
-    return keep_consumers(workspace, workspace.catalog.archives.get("a"))
+    return record_consumers(workspace, workspace.catalog.archives.get("a"))
 
 
 def restored(workspace: Workspace, wire: Wire, *names: str, **spec: Any) -> Restored:
@@ -159,7 +159,7 @@ def test_a_consumer_ahead_of_the_archive(workspace: Workspace, wire: Wire, bucke
     wire.publish([("ev.0", b"", b"not captured")] * 5)
     app(workspace).take(25, acked=range(1, 24))
     archive = workspace.catalog.archives.get("a")
-    assert keep_consumers(workspace, archive)
+    assert record_consumers(workspace, archive)
     wire.api("STREAM.DELETE.EV")
     # All that is archived, said by its sequences, is no earlier moment.
     whole = Selection(sequences=SeqRange(1, 20))
@@ -221,9 +221,9 @@ def test_it_is_kept_where_it_changed(workspace: Workspace, wire: Wire, bucket: s
     first = kept(workspace, wire, bucket)
     assert first
     assert first.consumers == 1
-    assert keep_consumers(workspace, archive_of("a")) is None
+    assert record_consumers(workspace, archive_of("a")) is None
     app(workspace).take(3, acked=[2])
-    second = keep_consumers(workspace, archive_of("a"))
+    second = record_consumers(workspace, archive_of("a"))
     assert second
     assert workspace.catalog.consumers.all(archive_of("a")) == (second,)
     objects = [key for key, _ in sorted(workspace.bucket(bucket).list()) if "/consumers-" in key]
@@ -232,10 +232,10 @@ def test_it_is_kept_where_it_changed(workspace: Workspace, wire: Wire, bucket: s
     assert sweep(workspace) == Swept(1, first.stored_bytes)
     assert [key for key, _ in workspace.bucket(bucket).list() if "/consumers-" in key] == [second.key]
     wire.api("CONSUMER.DELETE.EV.app")
-    third = keep_consumers(workspace, archive_of("a"))
+    third = record_consumers(workspace, archive_of("a"))
     assert third
     assert third.consumers == 0
-    assert keep_consumers(workspace, archive_of("a")) is None
+    assert record_consumers(workspace, archive_of("a")) is None
     wire.api("STREAM.DELETE.EV")
     assert plan(workspace, RestoreSpec("a", consumers=("all",))).consumers == ()
 
@@ -250,12 +250,12 @@ def test_a_process_that_dies_between_the_object_and_its_row(
     archive = workspace.catalog.archives.get("a")
     fault_points.arm("consumers.object_put:raise")
     with pytest.raises(fault_points.InjectedFault):
-        keep_consumers(workspace, archive)
+        record_consumers(workspace, archive)
     fault_points.arm("")
     assert workspace.catalog.consumers.all(archive) == ()
     now = workspace.catalog.now() + timedelta(seconds=1)
     assert [one.kept for one in find_orphans(workspace, archive, now)] == ["it may be the truth of a newer catalog"]
-    second = keep_consumers(workspace, archive)
+    second = record_consumers(workspace, archive)
     assert second
     time.sleep(1.1)
     (orphan,) = find_orphans(workspace, archive, workspace.catalog.now())
@@ -284,7 +284,7 @@ def test_copies_have_what_is_kept_and_lose_what_is_not(
     assert [one.mended for one in check_copies(workspace, archive)] == [1]
     assert there() == [first.key]
     app(workspace).take(1)
-    second = keep_consumers(workspace, archive)
+    second = record_consumers(workspace, archive)
     assert second
     _set_back(postgres_url, "update nats3.kept_consumers set superseded_at = superseded_at - interval '1 day'")
     sweep(workspace)
@@ -413,8 +413,8 @@ def test_streams_whose_consumers_remove_messages(workspace: Workspace, wire: Wir
     app(workspace).take(6, acked=[1, 2, 4])
     for name in ("q", "a"):
         assert run(workspace, workspace.catalog.archives.get(name)).messages
-    assert keep_consumers(workspace, workspace.catalog.archives.get("q")) is None
-    assert keep_consumers(workspace, workspace.catalog.archives.get("a"))
+    assert record_consumers(workspace, workspace.catalog.archives.get("q")) is None
+    assert record_consumers(workspace, workspace.catalog.archives.get("a"))
     own = workspace.catalog.archives.get("a").spec.own_durable
     assert {one.name for one in durables_of(workspace.link, "EV").consumers} == {"app", own}
     wire.api("CONSUMER.DELETE.EV.app")
@@ -496,3 +496,32 @@ def test_the_command(workspace: Workspace, wire: Wire, bucket: str, nats3: Comma
     done = nats3.ok("stream", "restore", "a", "--consumers", "other", "--consumers", "app", "-o", "json").json
     assert [one["name"] for one in done["consumers"]] == ["app", "other"]
     assert {one["name"] for one in wire.api("CONSUMER.LIST.EV")["consumers"]} == {"app", "other"}
+
+
+def test_messages_that_the_server_does_not_keep(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """A message whose life has ended, or that a limit removes, does not wait for anything; the others do."""
+    wire.create_stream("EV", "ev.>", allow_msg_ttl=True)
+    lives = [(b"NATS/1.0\r\nNats-TTL: 1s\r\n\r\n" if n in (2, 5, 9) else b"") for n in range(1, 11)]
+    wire.publish([("ev.a", headers, b"x") for headers in lives])
+    app(workspace).make(ack_policy="explicit", ack_wait=1)
+    app(workspace).take(6, acked=[1, 3])
+    assert kept(workspace, wire, bucket)
+    time.sleep(1.1)
+    done = restored(workspace, wire)
+    assert done.proof
+    assert done.proof.ended == 3
+    assert sorted(seq for seq, _ in app(workspace).rest(2)) == [4, 6, 7, 8, 10]
+
+
+def test_a_stream_with_its_limits(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """What the archive has and the limit removes does not come; what the application missed of the rest does."""
+    filled(wire)
+    app(workspace).make(ack_policy="explicit", ack_wait=1)
+    app(workspace).take(12, acked=[1, 3, 11])
+    assert kept(workspace, wire, bucket)
+    wire.api("STREAM.UPDATE.EV", **(wire.api("STREAM.INFO.EV")["config"] | {"max_msgs": 12}))
+    wire.publish([("ev.a", b"", b"new")])
+    assert kept(workspace, wire, bucket)
+    restored(workspace, wire, limits=True, over_gaps=True)
+    assert wire.state("EV")["first_seq"] == 10
+    assert sorted(seq for seq, _ in app(workspace).rest(2)) == [10, *range(12, 22)]

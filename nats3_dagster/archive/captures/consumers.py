@@ -22,7 +22,7 @@ from nats3_dagster.workspace import Workspace
 log = logging.getLogger(__name__)
 
 
-def keep_consumers(workspace: Workspace, archive: Archive, state: StreamState | None = None) -> KeptConsumers | None:
+def record_consumers(workspace: Workspace, archive: Archive, state: StreamState | None = None) -> KeptConsumers | None:
     """Keep the durables of the archive's stream as they are now, if they changed since they were kept last; what was
     kept. `state`: of the stream, where it was asked a moment ago. An error is recorded and not raised."""
     try:
@@ -40,15 +40,15 @@ def keep_consumers(workspace: Workspace, archive: Archive, state: StreamState | 
     return kept
 
 
-def keep_of_complete(workspace: Workspace, archive: Archive) -> KeptConsumers | None:
-    """`keep_consumers` where there is nothing to capture. A folder that is not the archive's own is left as it is: the
-    next capture says so."""
+def record_where_complete(workspace: Workspace, archive: Archive) -> KeptConsumers | None:
+    """`record_consumers` where there is nothing to capture. A folder that is not the archive's own is left as it is:
+    the next capture says so."""
     try:
         folder.require(workspace, archive)
     except Nats3Error as error:
         log.warning("%s: the positions of consumers are not kept: %s", archive.name, error)
         return None
-    return keep_consumers(workspace, archive)
+    return record_consumers(workspace, archive)
 
 
 def _keep(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from nats3_dagster.archive.captures.capture_log import CaptureLog
 from nats3_dagster.archive.captures.commit import CaptureResult, commit
-from nats3_dagster.archive.captures.consumers import keep_consumers, keep_of_complete
+from nats3_dagster.archive.captures.consumers import record_consumers, record_where_complete
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError
 from nats3_dagster.archive.captures.hour_windows import by_hour
 from nats3_dagster.archive.captures.open import open_source
@@ -43,9 +43,9 @@ def capture_hours(
     driver = _Driver(workspace, archive, run, perform, on_error, adopt)
     yield from driver.jobs()
     if driver.source:
-        keep_consumers(workspace, archive, driver.source.state)
+        record_consumers(workspace, archive, driver.source.state)
     elif not run.hours:
-        keep_of_complete(workspace, archive)
+        record_where_complete(workspace, archive)
 
 
 class _Driver:

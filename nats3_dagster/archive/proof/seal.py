@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from nats3_dagster import objects
 from nats3_dagster.actor import current_run
-from nats3_dagster.archive.captures.consumers import keep_consumers
+from nats3_dagster.archive.captures.consumers import record_consumers
 from nats3_dagster.archive.proof.failed_hours import FailedHours
 from nats3_dagster.archive.proof.manifests import build_manifest, highest_manifests
 from nats3_dagster.archive.source.clocks import ask_clocks
@@ -138,7 +138,7 @@ def seal_complete(workspace: Workspace, archive: Archive, hours: Sequence[str]) 
     does."""
     yield from seal_hours(workspace, archive, hours)
     if hours:
-        keep_consumers(workspace, archive)
+        record_consumers(workspace, archive)
 
 
 def seal_asked(workspace: Workspace, name: str, hours: Sequence[str]) -> Iterator[Seal]:

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 from nats3_dagster.archive.captures.capture_log import CaptureLog
 from nats3_dagster.archive.captures.commit import CaptureResult
-from nats3_dagster.archive.captures.consumers import keep_consumers, keep_of_complete
+from nats3_dagster.archive.captures.consumers import record_consumers, record_where_complete
 from nats3_dagster.archive.captures.hour_run import HourRun, OnError, OnJob
 from nats3_dagster.archive.source.durables import durable_of
 from nats3_dagster.archive.source.observe import Source
@@ -77,9 +77,9 @@ def take_hours(
     for _, result in run.results(take, on_error):
         yield (result,)
     if taken:
-        keep_consumers(workspace, archive)
+        record_consumers(workspace, archive)
     elif not run.hours:
-        keep_of_complete(workspace, archive)
+        record_where_complete(workspace, archive)
 
 
 def run_rounds(

@@ -85,9 +85,9 @@ def run(
         hours = select_hours(workspace, name, hour or (), adopt=adopt)
         if not hours:
             # It imports pyarrow, 0.1 s.
-            from nats3_dagster.archive.captures.consumers import keep_of_complete
+            from nats3_dagster.archive.captures.consumers import record_where_complete
 
-            keep_of_complete(workspace, workspace.catalog.archives.get(name))
+            record_where_complete(workspace, workspace.catalog.archives.get(name))
     if not hours:
         note(f"Archive {name} is complete: everything in the stream is captured")
         if output is not Format.table:
