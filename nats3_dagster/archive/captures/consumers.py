@@ -63,7 +63,7 @@ def _keep(
     if state.incarnation not in catalog.coverage.incarnations(archive):
         # Restored or made again since the last capture, which alone decides what it is.
         return None, None
-    begun, observed_ns = catalog.now(), time.time_ns()
+    begun = catalog.now()
     positions = Positions(())
     # One may be the archive's own.
     if state.consumers > (archive.spec.mode == "consumer"):
@@ -73,6 +73,8 @@ def _keep(
             raise StreamChanged(f"Stream {state.name} was made again while its consumers were asked for")
         state = again
     spec = archive.spec
+    # By the server's clock, as the times of messages are.
+    observed_ns = state.answered_ns or time.time_ns()
     document = ConsumersDocument(
         spec.name,
         state.name,
@@ -83,7 +85,7 @@ def _keep(
         positions.consumers,
     )
     newest = catalog.consumers.newest(archive, state.incarnation)
-    if (newest.content if newest else _NONE) == document.content:
+    if (newest.content if newest else _NONE) == document.content or (newest and newest.observed_ns >= observed_ns):
         return None, positions.problem
     kept = _put(own_folder, document)
     fault_point("consumers.object_put")
