@@ -36,6 +36,7 @@ from nats3_dagster.model.consumer import ConsumerPosition, KeptConsumers
 from nats3_dagster.objects import create_bucket
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.support.applications import Application
 from nats3_dagster_tests.support.captures import read
 from nats3_dagster_tests.support.commands import Command
@@ -525,3 +526,31 @@ def test_a_stream_with_its_limits(workspace: Workspace, wire: Wire, bucket: str)
     restored(workspace, wire, limits=True, over_gaps=True)
     assert wire.state("EV")["first_seq"] == 10
     assert sorted(seq for seq, _ in app(workspace).rest(2)) == [10, *range(12, 22)]
+
+
+def test_it_stands_there_after_a_restart_of_the_server(
+    settings: Settings, bucket: str, nats_factory: NatsFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one whose messages are answered in the order of flow control."""
+    server = nats_factory()
+    monkeypatch.setenv("NATS3_NATS_URL", server.url)
+    with Wire(server.url) as wire, Workspace(Settings.load()) as workspace:
+        filled(wire)
+        app(workspace).make(ack_policy="explicit", ack_wait=1)
+        app(workspace).take(12, acked=[1, 2, 3, 5, 6, 9, 11])
+        flow = {
+            "deliver_subject": "to.flow",
+            "flow_control": True,
+            "idle_heartbeat": 10**10,
+            "ack_policy": "flow_control",
+        }
+        config = {"name": "flow", "durable_name": "flow", "max_ack_pending": 100, **flow}
+        wire.api("CONSUMER.CREATE.EV.flow", stream_name="EV", config=config)
+        assert kept(workspace, wire, bucket)
+        restored(workspace, wire)
+        one = wire.api("CONSUMER.INFO.EV.flow")
+        assert (one["delivered"]["stream_seq"], one["config"]["ack_policy"]) == (0, "flow_control")
+    server.stop()
+    server.start()
+    with Workspace(Settings.load()) as workspace:
+        assert sorted(seq for seq, _ in app(workspace).rest(2)) == [4, 7, 8, 10, *range(12, 21)]
