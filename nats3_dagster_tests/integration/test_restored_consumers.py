@@ -3,65 +3,28 @@ out."""
 
 import re
 import time
-from datetime import timedelta
-from typing import Any, LiteralString
+from typing import Any
 
-import psycopg
 import pytest
 
-from nats3_dagster import fault_points
 from nats3_dagster.archive.captures.consumers import record_consumers
-from nats3_dagster.archive.captures.driver import Perform, capture_hours
-from nats3_dagster.archive.captures.hour_run import HourRun
-from nats3_dagster.archive.captures.plan import CapturePlan
-from nats3_dagster.archive.keep.retention import expire
-from nats3_dagster.archive.lifecycle import remove
-from nats3_dagster.archive.lifecycle.change import change
-from nats3_dagster.archive.lifecycle.create import create
-from nats3_dagster.archive.proof.seal import seal_complete
-from nats3_dagster.archive.recovery.orphan_sweep import find_orphans, sweep_each
 from nats3_dagster.archive.restore import run as run_module
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
 from nats3_dagster.archive.restore.run import Restored, restore
-from nats3_dagster.archive.stored import copies
-from nats3_dagster.archive.stored.copy_check import check_copies
-from nats3_dagster.archive.stored.folder import owner_key
-from nats3_dagster.archive.stored.removal import Swept, remove_objects, sweep
-from nats3_dagster.chunks.consumers import decode_consumers
 from nats3_dagster.errors import OperatorError, SourceError, WrongState
 from nats3_dagster.jetstream.consumers.positions import durables_of
-from nats3_dagster.model import ArchiveSpec, Selection, SeqRange
-from nats3_dagster.model.archive_spec import archive_prefix
-from nats3_dagster.model.consumer import ConsumerPosition, KeptConsumers
-from nats3_dagster.objects import create_bucket
+from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
-from nats3_dagster_tests.support.applications import Application
-from nats3_dagster_tests.support.captures import read
 from nats3_dagster_tests.support.commands import Command
+from nats3_dagster_tests.support.consumers import app, filled, kept, set_back
 from nats3_dagster_tests.support.replays import archived
-from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.taking import make, run
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.needs_nats("2.15")
-
-
-def app(workspace: Workspace, durable: str = "app", stream: str = "EV") -> Application:
-    return Application(workspace.settings.nats.servers[0], stream, durable)
-
-
-def filled(wire: Wire, count: int = 20, **config: Any) -> None:
-    wire.create_stream("EV", "ev.>", **config)
-    wire.publish([(f"ev.{n % 3}", b"", b"%d" % n) for n in range(1, count + 1)])
-
-
-def kept(workspace: Workspace, wire: Wire, bucket: str, **spec: Any) -> KeptConsumers | None:
-    """Capture the stream, and keep its consumers."""
-    archived(workspace, wire, "EV", bucket, **spec)
-    return record_consumers(workspace, workspace.catalog.archives.get("a"))
 
 
 def restored(workspace: Workspace, wire: Wire, *names: str, **spec: Any) -> Restored:
@@ -179,7 +142,7 @@ def test_the_last_that_was_kept_before_the_restored_moment(
     first = kept(workspace, wire, bucket)
     assert first
     # As if it were of an hour before: the next one does not take its place.
-    _set_back(postgres_url, "update nats3.kept_consumers set hour = '2026-01-01-00:00'")
+    set_back(postgres_url, "update nats3.kept_consumers set hour = '2026-01-01-00:00'")
     wire.publish([("ev.0", b"", b"more")] * 10)
     app(workspace).take(8, acked=range(5, 13))
     second = kept(workspace, wire, bucket)
@@ -204,132 +167,6 @@ def test_the_last_that_was_kept_before_the_restored_moment(
     spec = RestoreSpec("a", consumers=("app",), selection=Selection.parse(to_time=times[11]))
     restore(workspace, plan(workspace, spec))
     assert [seq for seq, _ in app(workspace).rest()] == [5, 6, 7, 8, 9, 10]
-
-
-def _set_back(postgres_url: str, what: LiteralString) -> None:
-    """Change rows as if time had passed."""
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("set session_replication_role = replica")  # rows are immutable to everybody else
-        connection.execute(what)
-
-
-def test_it_is_kept_where_it_changed(workspace: Workspace, wire: Wire, bucket: str, postgres_url: str) -> None:
-    """The last of an hour: a later one takes its place. Without consumers nothing is kept, until there were some."""
-    filled(wire)
-    archive_of = workspace.catalog.archives.get
-    assert kept(workspace, wire, bucket) is None
-    app(workspace).make(ack_policy="explicit")
-    first = kept(workspace, wire, bucket)
-    assert first
-    assert first.consumers == 1
-    assert record_consumers(workspace, archive_of("a")) is None
-    app(workspace).take(3, acked=[2])
-    second = record_consumers(workspace, archive_of("a"))
-    assert second
-    assert workspace.catalog.consumers.all(archive_of("a")) == (second,)
-    objects = [key for key, _ in sorted(workspace.bucket(bucket).list()) if "/consumers-" in key]
-    assert objects == [first.key, second.key]
-    _set_back(postgres_url, "update nats3.kept_consumers set superseded_at = superseded_at - interval '1 day'")
-    assert sweep(workspace) == Swept(1, first.stored_bytes)
-    assert [key for key, _ in workspace.bucket(bucket).list() if "/consumers-" in key] == [second.key]
-    wire.api("CONSUMER.DELETE.EV.app")
-    third = record_consumers(workspace, archive_of("a"))
-    assert third
-    assert third.consumers == 0
-    assert record_consumers(workspace, archive_of("a")) is None
-    wire.api("STREAM.DELETE.EV")
-    assert plan(workspace, RestoreSpec("a", consumers=("all",))).consumers == ()
-
-
-def test_a_process_that_dies_between_the_object_and_its_row(
-    workspace: Workspace, wire: Wire, bucket: str, postgres_url: str
-) -> None:
-    """The object is an orphan until something later is kept; then a sweep removes it."""
-    filled(wire)
-    app(workspace).make(ack_policy="explicit")
-    archived(workspace, wire, "EV", bucket)
-    archive = workspace.catalog.archives.get("a")
-    fault_points.arm("consumers.object_put:raise")
-    with pytest.raises(fault_points.InjectedFault):
-        record_consumers(workspace, archive)
-    fault_points.arm("")
-    assert workspace.catalog.consumers.all(archive) == ()
-    now = workspace.catalog.now() + timedelta(seconds=1)
-    assert [one.kept for one in find_orphans(workspace, archive, now)] == ["it may be the truth of a newer catalog"]
-    second = record_consumers(workspace, archive)
-    assert second
-    time.sleep(1.1)
-    (orphan,) = find_orphans(workspace, archive, workspace.catalog.now())
-    assert (orphan.kept, orphan.key < second.key) == ("", True)
-    assert [one.kept for one in sweep_each(workspace, 0, dry_run=False).orphans] == [""]
-    assert [key for key, _ in workspace.bucket(bucket).list() if "/consumers-" in key] == [second.key]
-
-
-def test_copies_have_what_is_kept_and_lose_what_is_not(
-    workspace: Workspace, wire: Wire, bucket: str, settings: Settings, postgres_url: str
-) -> None:
-    copy = f"{bucket}-copy"
-    create_bucket(settings.store, copy)
-    filled(wire)
-    app(workspace).make(ack_policy="explicit")
-    first = kept(workspace, wire, bucket, copies=(copy,))
-    assert first
-    archive = workspace.catalog.archives.get("a")
-    copies.copy(workspace, archive)
-
-    def there() -> list[str]:
-        return [key for key, _ in workspace.bucket(copy).list() if "/consumers-" in key]
-
-    assert there() == [first.key]
-    workspace.bucket(copy).delete(first.key)
-    assert [one.mended for one in check_copies(workspace, archive)] == [1]
-    assert there() == [first.key]
-    app(workspace).take(1)
-    second = record_consumers(workspace, archive)
-    assert second
-    _set_back(postgres_url, "update nats3.kept_consumers set superseded_at = superseded_at - interval '1 day'")
-    sweep(workspace)
-    copies.copy(workspace, archive)
-    assert there() == [second.key]
-    # Nothing removes it while it counts.
-    assert remove_objects(workspace, bucket, [second.key]) == 0
-    # A copy that is added later gets it too.
-    change(workspace, "a", {"copies": ()})
-    change(workspace, "a", {"copies": (copy,)})
-    assert workspace.catalog.copies.waits(copy, second.key)
-
-
-def test_what_is_kept_goes_with_its_hours(workspace: Workspace, wire: Wire, bucket: str, postgres_url: str) -> None:
-    """But for the last before the oldest hour: a restore of that hour needs it. A hold keeps all."""
-    filled(wire)
-    app(workspace).make(ack_policy="explicit")
-    for hour in ("2026-01-01-00:00", "2026-01-02-00:00", "2026-01-03-00:00", None):
-        app(workspace).take(1)
-        assert kept(workspace, wire, bucket)
-        if hour:
-            _set_back(postgres_url, f"update nats3.kept_consumers set hour = '{hour}' where hour > '2026-02'")
-    archive = workspace.catalog.archives.get("a")
-
-    def hours() -> list[str]:
-        return [one.hour[:10] for one in workspace.catalog.consumers.all(archive)]
-
-    assert hours()[:3] == ["2026-01-01", "2026-01-02", "2026-01-03"]
-    workspace.catalog.holds.create(archive, "case", "a law")
-    assert workspace.catalog.consumers.expire(archive) == 0
-    workspace.catalog.holds.release(archive, "case", "over")
-    oldest = workspace.catalog.hours.select(archive)[0].hour
-    assert oldest == workspace.catalog.consumers.all(archive)[-1].hour
-    assert expire(workspace, "a").hours == 0
-    # That of the oldest hour itself is of after its first messages.
-    assert hours() == ["2026-01-03", oldest[:10]]
-
-
-def test_a_purge_takes_it(workspace: Workspace, wire: Wire, bucket: str) -> None:
-    filled(wire)
-    app(workspace).make(ack_policy="explicit")
-    assert kept(workspace, wire, bucket)
-    remove.delete(workspace, "a", purge=True)
-    assert [key for key, _ in workspace.bucket(bucket).list()] == []
 
 
 def test_nothing_is_delivered_before_the_proof_ends(
@@ -430,44 +267,6 @@ def test_streams_whose_consumers_remove_messages(workspace: Workspace, wire: Wir
     assert done.messages == 10
     assert [one["name"] for one in wire.api("CONSUMER.LIST.EV")["consumers"]] == ["app"]
     assert sorted(app(workspace).rest(2)) == [(3, 2), (5, 2), (6, 2), (7, 1), (8, 1), (9, 1), (10, 1)]
-
-
-def test_runs_and_seals_keep_them(workspace: Workspace, wire: Wire, bucket: str, nats3: Command) -> None:
-    """At the end of a run, also of one that has nothing to capture; one that fails keeps nothing."""
-    filled(wire)
-    app(workspace).make(ack_policy="explicit")
-    create(workspace, ArchiveSpec(name="a", stream="EV", bucket=bucket))
-    archive = workspace.catalog.archives.get("a")
-
-    def delivered() -> list[int]:
-        return [_position(workspace, kept).delivered.stream for kept in workspace.catalog.consumers.all(archive)]
-
-    def run_hours(hours: list[str], perform: Perform) -> None:
-        list(capture_hours(workspace, archive, HourRun(hours), perform, lambda *_: None))
-
-    def unreadable(planned: CapturePlan) -> Any:
-        return [], SourceError("no")
-
-    hours = hours_of(wire, "EV")
-    run_hours(hours, lambda planned: (read(workspace, planned), None))
-    assert delivered() == [0]
-    app(workspace).take(4)
-    assert nats3.ok("store", "run", "a").err.startswith("Archive a is complete")
-    assert delivered() == [4]
-    app(workspace).take(2)
-    # As if the hour had ended.
-    list(seal_complete(workspace, archive, hours))
-    assert delivered() == [6]
-    workspace.bucket(bucket).delete(owner_key(archive_prefix("", "a")))
-    app(workspace).take(1)
-    run_hours(hours, unreadable)
-    run_hours([], unreadable)
-    assert delivered() == [6]
-
-
-def _position(workspace: Workspace, kept: KeptConsumers) -> ConsumerPosition:
-    (one,) = decode_consumers(bytes(workspace.bucket(kept.bucket).get(kept.key)), kept.key).consumers
-    return one
 
 
 def test_the_command(workspace: Workspace, wire: Wire, bucket: str, nats3: Command) -> None:
