@@ -237,6 +237,28 @@ def test_a_hole_before_the_first_chunk_is_named(workspace: Workspace, bucket: st
     assert seqs(Cursor.begin(workspace, archive, Selection()).batches()) == list(range(1, 12))
 
 
+def test_a_chunk_that_was_read_in_part_goes_on_after_a_loss_that_it_has_now(workspace: Workspace, bucket: str) -> None:
+    """It was damaged and repaired with a loss meanwhile. What was lost further on is named."""
+    archive = made_points.create(workspace, bucket)
+    old = add_chunk(workspace, archive, [message(seq) for seq in range(1, 11)], group_rows=4)
+    cursor = Cursor.begin(workspace, archive, Selection())
+    assert seqs(islice(cursor.batches(), 1)) == [1, 2, 3, 4]
+    cursor.advance()
+    workspace.catalog.chunks.retire(archive, [old.id], recapture=True)
+    rows = [message(seq) for seq in (1, 4, 5, 6, 7, 8, 9, 10)]
+    add_chunk(workspace, archive, rows, covers=(1, 10), reason="expired")
+    add_chunk(workspace, archive, [message(seq) for seq in (11, 13)], covers=(11, 13), reason="expired")
+    further = Cursor.resume(workspace, cursor.token())
+    found = list[int]()
+    with pytest.raises(LostMessages) as lost:
+        for batch in further.batches():
+            found += batch.column("seq").to_pylist()
+    assert (found, lost.value.ranges) == ([5, 6, 7, 8, 9, 10], (SeqRange(12, 12),))
+    with pytest.raises(LostMessages) as lost:
+        next(Cursor.begin(workspace, archive, Selection()).batches())
+    assert lost.value.ranges[0] == SeqRange(2, 3)
+
+
 def test_hours_are_read_over_a_loss_where_that_is_asked_for(workspace: Workspace, bucket: str) -> None:
     archive, hours = made_points.create(workspace, bucket), Selection(hours=(hour_of(made_points.T0),))
     for first, last in ((1, 5), (8, 12)):

@@ -174,15 +174,7 @@ class Cursor:
 
     def _ahead(self, selected: ArchiveSelection) -> NextChunks:
         """Returns the archive's chunks after the position. A chunk that was read in part comes again."""
-        after, seq = self.position, 0
-        if after is not None:
-            life, seq = after
-            after = life, self._workspace.catalog.subjects.begin_of(selected.archive, life, seq + 1) - 1
-        found = next_chunks(selected, after, over_gaps=self._progress.over_gaps, limit=ROUND)
-        if found.lost and after and after[1] < seq and all(lost.last <= seq for lost in found.lost):
-            # They lie in the part that was read.
-            return next_chunks(selected, after, over_gaps=True, limit=1)
-        return found
+        return next_chunks(selected, self.position, over_gaps=self._progress.over_gaps, limit=ROUND)
 
     def _read(self, selected: ArchiveSelection, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
         """The selected messages of these chunks; it ends before a chunk that was retired meanwhile."""
