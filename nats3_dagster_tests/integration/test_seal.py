@@ -435,6 +435,19 @@ def test_an_hour_sealed_as_empty_before_is_sealed_again_when_it_was_moved_out(wo
     assert unsealed(catalog, logs) == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_bucket_that_is_gone_ends_the_sealing(workspace, catalog, logs, s3_client):
+    """It is no failure of a single hour, and no hour counts as sealed."""
+    catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20), held(2, 21, 30)])
+    seals = seal_hours(workspace, logs, HOURS[:3])
+    assert next(seals).hour == FIRST
+    for item in s3_client.list_objects_v2(Bucket=logs.spec.bucket)["Contents"]:
+        s3_client.delete_object(Bucket=logs.spec.bucket, Key=item["Key"])
+    s3_client.delete_bucket(Bucket=logs.spec.bucket)
+    with pytest.raises(StoreError):
+        next(seals)
+    assert [one.hour for one in catalog.seals.select(logs)] == [FIRST]
+
+
 def test_one_bad_hour_does_not_stop_the_others(workspace, catalog, logs):
     catalog.chunks.commit(logs, [held(0, 1, 10), held(1, 11, 20), held(1, 22, 30), held(2, 31, 40)])
     sealed = []

@@ -11,7 +11,7 @@ from nats3_dagster.archive.proof.verify import find_holes
 from nats3_dagster.archive.source.condition import condition
 from nats3_dagster.archive.status import holdings
 from nats3_dagster.archive.take.open import open_with_durable
-from nats3_dagster.errors import Conflict, SourceError, UnknownConsumer
+from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.taking import (
@@ -209,6 +209,8 @@ def test_a_loss_under_a_filter_is_told_before_the_next_message(
     run(workspace, archive)
     assert gone(workspace, archive) == 0
     assert select_hours(workspace, "jobs") == []
+    with pytest.raises(OperatorError, match="Archive jobs takes what its consumer .* has, and not a certain hour"):
+        select_hours(workspace, "jobs", ["2026-11-21-07:00"])
     if how == "shared":
         wire.publish(numbers(21, 40))
         acknowledge(wire, 10)
