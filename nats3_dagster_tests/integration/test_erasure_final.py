@@ -160,6 +160,31 @@ def test_an_older_catalog_and_a_rebuilt_one_know_it(
         workspace.__exit__(None, None, None)
 
 
+def test_objects_that_an_older_catalog_may_not_take_yet_stay(
+    settings: Settings, wire: Wire, bucket: str, put_back: Any
+) -> None:
+    """It has a hold that was released later: the chunk stays, and so do the objects that have its other messages."""
+    with Workspace(settings) as workspace:
+        make_events(workspace, wire, bucket)
+        holds.place(workspace, "events", "court", Selection(sequences=SeqRange(1, 5)), "order 5")
+    restored: Callable[[], Workspace] = put_back()
+    with Workspace(settings) as workspace:
+        archive = workspace.catalog.archives.get("events")
+        holds.release(workspace, "events", "court", "over")
+        assert erase(workspace, archive, *ERASED).problem is None
+        wire.api("STREAM.PURGE.EV")
+    workspace = restored()
+    try:
+        archive = workspace.catalog.archives.get("events")
+        assert isinstance(erasure.carry_out(workspace, archive).problem, Nats3Error)
+        assert everywhere(settings, bucket) == LEFT
+        holds.release(workspace, "events", "court", "over")
+        assert erasure.carry_out(workspace, archive).problem is None
+        assert have(workspace, archive) == everywhere(settings, bucket) == LEFT
+    finally:
+        workspace.__exit__(None, None, None)
+
+
 def test_a_whole_chunk_of_an_open_hour_stays_away(settings: Settings, wire: Wire, bucket: str) -> None:
     """Its gap was in the catalog alone."""
     with Workspace(settings) as workspace:
