@@ -150,6 +150,13 @@ def test_messages_of_other_subjects_count_as_read_and_are_not_handed_over() -> N
     assert (state.position, state.witness) == ((LOGS, 9), None)
 
 
+def test_a_subject_that_is_not_utf8_is_handed_over_by_the_text_that_people_see() -> None:
+    rows = [(5, 50, "a.\udcff", None, b""), (6, 60, "a.%FF", None, b""), (7, 70, "a.\udcfe", None, b"")]
+    state = at(4, selection=Selection(subjects=("a.%FF",)))
+    (batch,) = state.hand_over(batch_of(rows), LOGS, 9)
+    assert batch.column("seq").to_pylist() == [5, 6]
+
+
 def test_a_witness_is_of_the_incarnation_of_the_position() -> None:
     state = at(4)
     state.witness = Witness(4, 40)
