@@ -413,8 +413,15 @@ def test_a_copy_that_is_away_keeps_no_rebuild_waiting(
     workspace._buckets["copy"] = whole
     (one,) = rebuild(workspace, bucket, "of/logs")
     assert (one.error, one.missing) == (None, {})
-    holds.release(workspace, "logs", REBUILT, "looked at")
     again = workspace.catalog.archives.get("logs")
+    before = files(settings, bucket)
+    waiting = erasure.carry_out(workspace, again)
+    assert (isinstance(waiting.problem, Conflict), waiting.objects, waiting.finished) == (True, 0, 0)
+    assert "erasures wait until its settings are confirmed" in str(waiting.problem)
+    with pytest.raises(Conflict, match="until its settings are confirmed"):
+        erasure.prove(workspace, again)
+    assert files(settings, bucket) == before
+    holds.release(workspace, "logs", REBUILT, "looked at")
     assert have(workspace, again) == {*range(1, 37)} - {7, 8}
     # In the copy it still is, until the erasure that the rebuild found goes on there.
     assert "another catalog" in str(erasure.carry_out(workspace, again).problem)
