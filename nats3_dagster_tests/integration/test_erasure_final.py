@@ -338,6 +338,15 @@ def test_a_late_object_is_found_and_removed(
         assert Path(root, bucket, name).exists() is stays
         Path(root, bucket, name).unlink(missing_ok=True)
         nats3.ok("store", "sweep")
+    # One that cannot be read counts where its name says that it may have the message.
+    for name, is_named in ((chunk.meta.key, True), (f"{folder}/{other}", False)):
+        place = Path(root, bucket, name)
+        place.write_bytes(old[: len(old) // 2])
+        ran = nats3("message", "erase", "logs", "--prove")
+        assert (ran.status, name in "".join((ran.out + ran.err).split())) == (int(is_named), is_named)
+        assert ("cannotberead" in "".join((ran.out + ran.err).split())) is is_named
+        place.unlink()
+        nats3.ok("store", "sweep")
     # In the place of another chunk, which the catalog lists.
     other_chunk = next(one for one in live(workspace, archive) if one.meta.covers.first > 10)
     place = Path(root, bucket, other_chunk.meta.key)
