@@ -1,16 +1,19 @@
 """Chunks and gaps: what Postgres refuses, what it sums, what a listing finds."""
 
+import itertools
 import random
 import time
 from dataclasses import replace
+from uuid import uuid4
 
 import psycopg
 import pytest
 
 from nats3_dagster.actor import in_run
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
-from nats3_dagster.hours import hour_start
+from nats3_dagster.hours import hour_of, hour_start
 from nats3_dagster.model import Gap, Incarnation, Reason, SeqRange
+from nats3_dagster.model.erasure import ErasureRecord
 from nats3_dagster_tests.support.catalog import HOUR, HOUR_NS, LOGS, chunk, ranges, spec, state
 
 AGAIN = Incarnation("LOGS", LOGS.created_ns + 1)
@@ -432,6 +435,60 @@ def test_a_chunk_of_another_archive_is_not_retired(catalog, logs):
     catalog.chunks.commit(other, [chunk(1, 10, archive="other")])
     assert catalog.chunks.retire(logs, [catalog.chunks.select(other)[0].id]) == 0
     assert len(catalog.chunks.select(other)) == 1
+
+
+# Gaps
+
+
+def test_losses_are_of_the_times_between_their_neighbours(catalog):
+    """Of all times that begin and end at a neighbour, or a nanosecond before or after it. The last loss ends with the
+    last message that the stream was seen with."""
+    minute = 60 * 10**9
+    end_ns = HOUR_NS + 170 * minute
+    logs = catalog.archives.create(spec(), replace(state(), last_ns=end_ns))
+    neighbours = []
+    for number in range(3):
+        start, first = HOUR_NS + number * 60 * minute, 10 * number + 1
+        times = {"first_ns": start + 10 * minute, "last_ns": start + 20 * minute}
+        catalog.chunks.commit(logs, [chunk(first, first + 4, hour=hour_of(start), **times)])
+        neighbours += [*times.values()]
+    gaps = [(10 * number + 6, 10 * number + 10) for number in range(3)]
+    for pair in gaps:
+        catalog.chunks.commit(logs, [], [_gap(pair)])
+    between = list(zip(neighbours[1::2], [*neighbours[2::2], end_ns], strict=True))
+    points = sorted({at + step for at in [*neighbours, end_ns] for step in (-1, 0, 1)} | {HOUR_NS})
+    every = SeqRange(1, 100)
+
+    def lost(*times, within=every):
+        found = catalog.gaps.losses(logs, within, list(times))
+        return [tuple(part) for gap in found for part in gap.ranges]
+
+    def may_be_of(since, until):
+        return [pair for pair, (after, before) in zip(gaps, between, strict=True) if after < until and before >= since]
+
+    for since, until in itertools.combinations(points, 2):
+        assert lost((since, until)) == may_be_of(since, until)
+    # Of several times: of one of them.
+    early, late = (points[0], points[1]), (points[-2], points[-1])
+    assert lost(early, late) == lost(late, early) == sorted({*may_be_of(*early), *may_be_of(*late)})
+    assert lost((points[0], points[-1]), within=SeqRange(10, 16)) == [(6, 10), (16, 20)]
+    assert lost((points[0], points[-1]), within=SeqRange(11, 15)) == []
+
+
+def test_only_what_was_erased_in_this_archive_is_a_gap_of_that_reason(catalog, logs):
+    other = catalog.archives.create(spec("other"), state())
+    for archive in (logs, other):
+        catalog.coverage.begin(archive, state(AGAIN))
+    sequences = {LOGS.created_ns: ranges((3, 4), (8, 8))}
+    catalog.erasures.learn(logs, ErasureRecord(uuid4(), 1, None, catalog.now(), sequences), "a" * 64)
+    for archive, life, erased in ((logs, LOGS, True), (logs, AGAIN, False), (other, LOGS, False)):
+        catalog.chunks.commit(archive, [], [_gap((1, 3), (6, 10), incarnation=life)])
+        found = {gap.reason: gap.ranges for gap in catalog.gaps.select(archive, incarnation=life)}
+        assert found == (
+            {"expired": ranges((1, 2), (6, 7), (9, 10)), "erased": ranges((3, 3), (8, 8))}
+            if erased
+            else {"expired": ranges((1, 3), (6, 10))}
+        )
 
 
 # What is kept beside the rows follows them
