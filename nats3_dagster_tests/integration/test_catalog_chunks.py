@@ -4,6 +4,7 @@ import itertools
 import random
 import time
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -449,7 +450,7 @@ def test_losses_are_of_the_times_between_their_neighbours(catalog):
     neighbours = []
     for number in range(3):
         start, first = HOUR_NS + number * 60 * minute, 10 * number + 1
-        times = {"first_ns": start + 10 * minute, "last_ns": start + 20 * minute}
+        times: dict[str, Any] = {"first_ns": start + 10 * minute, "last_ns": start + 20 * minute}
         catalog.chunks.commit(logs, [chunk(first, first + 4, hour=hour_of(start), **times)])
         neighbours += [*times.values()]
     gaps = [(10 * number + 6, 10 * number + 10) for number in range(3)]

@@ -1,6 +1,8 @@
 """Totals: what Postgres counts while it is written, and never takes back."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -21,8 +23,11 @@ from nats3_dagster.errors import (
     UnknownConsumer,
     UnknownStream,
 )
-from nats3_dagster.model import LOSSES, Archive, CaptureEnd, ChunkResult, Gap, ReplaySpec
-from nats3_dagster_tests.support.catalog import LOGS, chunk, ids, ranges, spec, state
+from nats3_dagster.hours import HOUR_NS as HOUR_LONG
+from nats3_dagster.hours import hour_of
+from nats3_dagster.model import LOSSES, Archive, CaptureEnd, ChunkResult, Gap, ReplaySpec, SeqRange
+from nats3_dagster.model.erasure import ErasureRecord
+from nats3_dagster_tests.support.catalog import HOUR_NS, LOGS, chunk, ids, ranges, spec, state
 
 
 @pytest.fixture
@@ -150,3 +155,81 @@ def test_every_error_has_a_kind() -> None:
     assert {error: kind_of(error("what")) for error in kinds} == kinds
     assert kind_of(ValueError()) == "defect"
     assert set(kinds.values()) == set(KINDS)
+
+
+def test_what_is_kept_removed_and_copied_is_counted_as_it_is_now(catalog: Catalog) -> None:
+    """Of each archive that is not deleted; what is none is left out."""
+    first, second = (hour_of(HOUR_NS + n * HOUR_LONG) for n in range(2))
+    hold_on = SeqRange(1, 10)
+    logs = catalog.archives.create(spec(keep_s=60, copies=("copy",)), state())
+    young = catalog.archives.create(spec("young", keep_s=100 * 365 * 86_400), state())
+    gone = catalog.archives.create(spec("gone", keep_s=60), state())
+    catalog.archives.create(spec("empty"), state())
+    for archive in (logs, young, gone):
+        metas = [
+            replace(chunk(1, 10, archive=archive.name), hour=first),
+            replace(chunk(11, 20, archive=archive.name), hour=second),
+            replace(chunk(21, 30, archive=archive.name), hour=second),
+        ]
+        catalog.chunks.commit(archive, metas)
+        catalog.chunks.retire(archive, [catalog.chunks.select(archive)[-1].id])
+    catalog.holds.create(logs, "case", "a case", seqs=hold_on)
+    catalog.holds.create(logs, "former", "a case")
+    catalog.holds.release(logs, "former", "over")
+    for name in ("one", "two"):
+        catalog.holds.create(young, name, "a case", seqs=hold_on)
+    for number, erased in enumerate((ranges((41, 43)), ranges((50, 51))), 1):
+        record = ErasureRecord(uuid4(), number, None, catalog.now(), {LOGS.created_ns: erased})
+        catalog.erasures.learn(logs, record, str(number) * 64)
+    catalog.archives.delete("gone")
+    whats = {"removed", "erased_objects", "holds", "overdue", "copy_missing", "copy_lag"}
+
+    def kept() -> dict[tuple[str, str, str], int]:
+        rows = [count for count in catalog.measures.current("") if count.what in whats]
+        assert len({(row.archive, row.what, row.label) for row in rows}) == len(rows)
+        return {(row.archive, row.what, row.label): row.value for row in rows}
+
+    found = kept()
+    lag = found.pop(("logs", "copy_lag", "copy"))
+    assert 0 < lag < 60
+    expected = {
+        ("logs", "removed", "retired"): 10,
+        ("logs", "removed", "erased"): 5,
+        ("logs", "erased_objects", ""): 2,
+        ("logs", "holds", ""): 1,
+        # The first hour is held, and the retired chunk of the second one is gone.
+        ("logs", "overdue", ""): 1,
+        # The object of the retired chunk as well, until it is swept.
+        ("logs", "copy_missing", "copy"): 3,
+        ("young", "removed", "retired"): 10,
+        ("young", "holds", ""): 2,
+    }
+    assert found == expected
+    rows = catalog.erasures.all(logs)
+    catalog.erasures.left_over(logs, 4)
+    assert kept()["logs", "erased_objects", ""] == 8
+    catalog.erasures.finish(logs, [rows[0].id])
+    assert kept()["logs", "erased_objects", ""] == 4
+    catalog.holds.release(logs, "case", "over")
+    assert kept()["logs", "overdue", ""] == 2
+    assert ("logs", "holds", "") not in kept()
+
+
+def test_the_newest_capture_that_completed_counts(catalog: Catalog, logs: Archive) -> None:
+    def completed() -> dict[str, int]:
+        rows = [count for count in catalog.measures.current("") if count.what == "completed"]
+        assert len({row.archive for row in rows}) == len(rows)
+        return {row.archive: row.value for row in rows}
+
+    begun = int(catalog.now().timestamp())
+    failed = CaptureEnd("2026-11-21-07:00", error=("store", "S3 does not answer"))
+    catalog.measures.add_captures(logs, catalog.now(), [failed])
+    assert completed() == {}
+    for _ in range(2):
+        catalog.measures.add_captures(logs, catalog.now(), [CaptureEnd("2026-11-21-07:00", 5, 50)])
+    (value,) = completed().values()
+    assert begun <= value <= int(catalog.now().timestamp()) + 1
+    catalog.measures.add_captures(logs, catalog.now(), [failed])
+    assert completed() == {"logs": value}
+    catalog.archives.delete("logs")
+    assert completed() == {}
