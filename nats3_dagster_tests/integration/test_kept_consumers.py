@@ -1,5 +1,6 @@
 """The consumers of a stream are kept beside the chunks: when, how long, and what becomes of it."""
 
+import hashlib
 import time
 from datetime import timedelta
 from typing import Any
@@ -23,7 +24,7 @@ from nats3_dagster.archive.stored.copy_check import check_copies
 from nats3_dagster.archive.stored.folder import owner_key
 from nats3_dagster.archive.stored.removal import Swept, remove_objects, sweep
 from nats3_dagster.chunks.consumers import decode_consumers
-from nats3_dagster.errors import SourceError
+from nats3_dagster.errors import SourceError, StoreError
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.archive_spec import archive_prefix
 from nats3_dagster.model.consumer import ConsumerPosition, KeptConsumers
@@ -118,6 +119,14 @@ def test_copies_have_what_is_kept_and_lose_what_is_not(
     sweep(workspace)
     copies.copy(workspace, archive)
     assert there() == [second.key]
+    # A restore reads it there, if the first bucket does not have it as it was written.
+    workspace.bucket(bucket).delete(second.key)
+    wire.api("STREAM.DELETE.EV")
+    asked = RestoreSpec("a", consumers=("app",))
+    assert plan(workspace, asked).consumers[0].position.delivered.stream == 1
+    workspace.bucket(copy).put_again(second.key, b"other bytes", hashlib.sha256(b"other bytes").hexdigest())
+    with pytest.raises(StoreError):
+        plan(workspace, asked)
     # Nothing removes it while it counts.
     assert remove_objects(workspace, bucket, [second.key]) == 0
     # A copy that is added later gets it too.

@@ -1,6 +1,7 @@
 """The consumers of a restored stream: which were kept, where each stands in the messages that are restored, and how the
 server is asked for them."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -8,13 +9,14 @@ from typing import Any, Final
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.selected.chosen import Chosen
 from nats3_dagster.chunks.consumers import ConsumersDocument, decode_consumers
-from nats3_dagster.errors import OperatorError, WrongState
+from nats3_dagster.errors import OperatorError, StoreError, WrongState
 from nats3_dagster.hours import format_time
 from nats3_dagster.model import Archive, Selection, SeqRange
 from nats3_dagster.model.consumer import ConsumerPosition, KeptConsumers
 from nats3_dagster.model.stream import MAX_SEQUENCE, own_metadata
 from nats3_dagster.workspace import Workspace
 
+log = logging.getLogger(__name__)
 # Stands for all consumers where names are given.
 ALL: Final = "all"
 # Sequences between two pending messages that are read to find both at once.
@@ -66,7 +68,7 @@ def kept_consumers(
     )
     if kept is None:
         raise _nothing_kept(workspace, archive, chosen)
-    document = _document(workspace, kept)
+    document = _document(workspace, archive, kept)
     found = {one.name: one for one in document.consumers}
     if unknown := [name for name in names if name not in found and name != ALL]:
         raise OperatorError(
@@ -168,8 +170,21 @@ def _configuration(one: ConsumerPosition, stream: Mapping[str, Any]) -> tuple[di
     return config, tuple(left_out)
 
 
-def _document(workspace: Workspace, kept: KeptConsumers) -> ConsumersDocument:
-    return decode_consumers(bytes(workspace.bucket(kept.bucket).get(kept.key, kept.stored_bytes)), kept.key)
+def _document(workspace: Workspace, archive: Archive, kept: KeptConsumers) -> ConsumersDocument:
+    """The document, from the archive's bucket or from the first copy where it is as it was written. Raises StoreError
+    for the archive's own."""
+    failure: StoreError | None = None
+    for name in (kept.bucket, *archive.spec.copies):
+        try:
+            document = decode_consumers(bytes(workspace.bucket(name).get(kept.key, kept.stored_bytes)), kept.key)
+        except StoreError as error:
+            failure = failure or error
+            continue
+        if failure:
+            log.warning("%s was read from the copy in the bucket %s: %s", kept.key, name, failure.what)
+        return document
+    assert failure
+    raise failure
 
 
 def _nothing_kept(workspace: Workspace, archive: Archive, chosen: Chosen) -> WrongState:
