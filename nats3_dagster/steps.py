@@ -238,6 +238,10 @@ class Next(Enum):
         "Make the table of archive {archive} as the archive says, which undoes what the other program did",
         "nats3 table sync {archive} --full",
     )
+    RESTORE_AGAIN = (
+        "If no restore of it runs, restore it again: what was cut is deleted by that",
+        "nats3 stream restore {archive}",
+    )
     RESTORE_STREAM = (
         (
             "Restore the stream from a backup or check which server and account are used; if it is gone for good, "

@@ -20,7 +20,8 @@ class AccountStream(Document):
     stream: str
     action: Action = Field(
         description="create: it gets an archive within a tick. archived: the rule's archive has it. remade: it does, "
-        "and the stream was deleted and made again. ended: the stream is gone, and its archive stays. released: the "
+        "and the stream was deleted and made again. restoring: it does, and the stream is being restored, or was left "
+        "by a restore that was cut. ended: the stream is gone, and its archive stays. released: the "
         "rule's archive has it, and goes on without the rule. left_out: the rule gives it none."
     )
     archive: str | None = Field(description="The rule's archive; null where it has none.")
@@ -128,7 +129,7 @@ def _rule(rule: AccountRule, kept: KeptRule | None, streams: Iterable[StreamPlan
         **to_body(rule),
         "created": stamp(kept.created_at) if kept else None,
         "updated": stamp(kept.updated_at) if kept else None,
-        "archived": sum(actions.count(action) for action in ("create", "archived", "remade")),
+        "archived": sum(actions.count(action) for action in ("create", "archived", "remade", "restoring")),
         "left_out": actions.count("left_out"),
         "ended": actions.count("ended"),
     }

@@ -21,7 +21,7 @@ _PATTERN = Pattern(
     r"[^\s.>/\\]{1,255}", "a pattern of stream names", "Write the name of a stream; * stands for any characters"
 )
 # Why a setting cannot change.
-_PLACE = "its archives are there. Make another rule for what comes, and delete this one: its archives stay"
+_PLACE = "its archives are there"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,11 @@ STREAM_NAME = Pattern(
 )
 
 
+# The key of the metadata that says that a restore is not complete, and has to be deleted where it was cut; and the
+# beginning of the subject that the stream has as long.
+MARK = "nats3.restoring"
+
+
 class SeqRange(NamedTuple):
     """The sequences `first` to `last`, both included."""
 
@@ -229,3 +234,8 @@ def own_metadata(config: Mapping[str, Any]) -> dict[str, str]:
     """The metadata of a stream's configuration without the server's own notes on the version that made the stream."""
     metadata: dict[str, str] = config.get("metadata") or {}
     return {key: value for key, value in metadata.items() if not key.startswith("_nats.")}
+
+
+def is_unfinished(config: Mapping[str, Any]) -> bool:
+    """True for the configuration of a stream that is being restored, or that a restore left when it was cut."""
+    return MARK in own_metadata(config)

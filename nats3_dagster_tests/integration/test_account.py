@@ -12,11 +12,14 @@ from nats3_dagster.archive.account import rules
 from nats3_dagster.archive.account.follow import Followed, follow
 from nats3_dagster.archive.account.plan import StreamPlan
 from nats3_dagster.archive.account.status import status
+from nats3_dagster.archive.captures.open import open_source
+from nats3_dagster.archive.health import nats_health
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.source.condition import condition
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.catalog import migrate
-from nats3_dagster.errors import Conflict, OperatorError, Unknown
+from nats3_dagster.errors import Conflict, OperatorError, StreamChanged, Unknown
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.account_rule import AccountRule
 from nats3_dagster.settings import Settings
@@ -159,6 +162,8 @@ def test_a_stream_that_goes_ends_its_archive_and_one_made_again_goes_on(
     assert one_tick(workspace).ended == []
     assert workspace.catalog.accounts.ended_at(archive) == ended
     assert archives(workspace) == {"EV": "EV"}
+    # An account whose streams come and go is well.
+    assert [one.status for one in nats_health.check(workspace) if "EV" in one.what] == ["ok"]
 
     wire.create_stream("EV", "ev.>")
     wire.publish([("ev.1", b"", b"again")])
@@ -179,6 +184,27 @@ def test_a_rule_that_asks_leaves_a_stream_made_again_alone(workspace: Workspace,
     assert said(found.streams) == {"EV": "remade"}
     assert found.adopted == []
     archive = workspace.catalog.archives.get("EV")
+    assert len(workspace.catalog.coverage.incarnations(archive)) == 1
+
+
+def test_a_stream_that_is_being_restored_is_left_alone(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """It has a part of the messages and none of its subjects: no rule and no person may take it for the stream."""
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("NEW", "nats3.restoring.NEW", metadata={"nats3.restoring": "true"})
+    rules.create(workspace, AccountRule("all", bucket))
+    assert said(one_tick(workspace).streams)["NEW"] == "left_out: it is being restored"
+    archive = workspace.catalog.archives.get("EV")
+    wire.api("STREAM.DELETE.EV")
+    wire.create_stream("EV", "nats3.restoring.EV", metadata={"nats3.restoring": "true"})
+    found = one_tick(workspace)
+    assert (said(found.streams)["EV"], found.adopted, found.problems) == ("restoring", [], {})
+    for adopt in (False, True):
+        with pytest.raises(StreamChanged, match="is being restored, or was left by a restore that was cut"):
+            open_source(workspace, archive, adopt=adopt)
+    assert "is being restored" in str(condition(workspace, archive).error)
+    told = [one.what for one in nats_health.check(workspace) if one.status == "fail"]
+    assert len(told) == 1
+    assert "is being restored" in told[0]
     assert len(workspace.catalog.coverage.incarnations(archive)) == 1
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.restore import run as run_module
 from nats3_dagster.archive.restore.configuration import MARK
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
 from nats3_dagster.archive.restore.run import Restored, restore
-from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, WrongState
+from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, Unknown, WrongState
 from nats3_dagster.model import Selection, SeqRange
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.commands import Command
@@ -292,3 +293,32 @@ def test_the_command(workspace: Workspace, wire: Wire, bucket: str, nats3: Comma
     archived(workspace, wire, "EV", bucket)
     (coverage,) = workspace.catalog.coverage.all(workspace.catalog.archives.get("a"))
     assert coverage.last == 4
+
+
+def test_one_of_several_incarnations_is_restored_as_it_was(
+    workspace: Workspace, wire: Wire, bucket: str, nats3: Command
+) -> None:
+    """Without saying which one nothing is restored: the newest may be what an application made by accident."""
+    wire.create_stream("EV", "ev.>")
+    wire.publish([(f"ev.{n}", b"", b"first %d" % n) for n in range(30)])
+    archived(workspace, wire, "EV", bucket)
+    before = stored(wire, "EV")
+    wire.api("STREAM.DELETE.EV")
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.again", b"", b"second")])
+    open_source(workspace, workspace.catalog.archives.get("a"), adopt=True)
+    archived(workspace, wire, "EV", bucket)
+    after = stored(wire, "EV")
+    wire.api("STREAM.DELETE.EV")
+    first, second = workspace.catalog.coverage.incarnations(workspace.catalog.archives.get("a"))
+    with pytest.raises(WrongState, match=rf"{first.token} \(30 messages\), {second.token} \(1 messages\)"):
+        plan(workspace, RestoreSpec("a"))
+    with pytest.raises(Unknown, match="no messages of the incarnation 2020"):
+        plan(workspace, RestoreSpec("a", incarnation="20200101T000000000000000Z"))
+    assert plan(workspace, RestoreSpec("a", incarnation=first.token)).messages == 30
+    assert restored(workspace, incarnation=first.token).messages == 30
+    assert stored(wire, "EV") == before
+    assert next_seq(wire, "EV", "ev.more") == 31
+    wire.api("STREAM.DELETE.EV")
+    nats3.ok("stream", "restore", "a", "--incarnation", second.token)
+    assert stored(wire, "EV") == after

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from nats3_dagster.archive.restore.configuration import is_unfinished, restored_configuration, unfinished
+from nats3_dagster.archive.restore.configuration import restored_configuration, unfinished
 from nats3_dagster.jetstream.server import ServerInfo
+from nats3_dagster.model.stream import is_unfinished
 
 ALONE = ServerInfo((2, 15, 1), "id", "host:4222", 1 << 20, True)
 CLUSTER = ServerInfo((2, 15, 1), "id", "host:4222", 1 << 20, True, clustered=True)

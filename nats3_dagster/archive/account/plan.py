@@ -7,17 +7,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nats3_dagster.archive.restore.configuration import is_unfinished
 from nats3_dagster.archive.source.streams import verdict
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, StreamState
 from nats3_dagster.model.account_rule import AccountArchive, AccountRule, KeptRule
+from nats3_dagster.model.stream import is_unfinished
 from nats3_dagster.steps import Next
 
 # archived: the rule's archive has it. remade: it does, and the stream was deleted and made again since. ended: it does,
 # and the stream is gone. create: it is to get an archive. left_out: it gets none. released: the rule's archive has it,
 # and the rule does not take it any longer.
-Action = Literal["create", "archived", "remade", "ended", "released", "left_out"]
+# restoring: it does, and the stream is being restored, or was left by a restore that was cut.
+Action = Literal["create", "archived", "remade", "restoring", "ended", "released", "left_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ class _Plan:
             self._check_name(name)
         except OperatorError as error:
             return StreamPlan(name, "released", error, state, archive=own)
+        if is_unfinished(state.config):
+            return StreamPlan(name, "restoring", state=state, archive=own)
         is_remade = own.created_ns is not None and own.created_ns != state.incarnation.created_ns
         return StreamPlan(name, "remade" if is_remade else "archived", state=state, archive=own)
 

@@ -23,6 +23,7 @@ from nats3_dagster.workspace import Workspace
 # Settings that an archive of a rule has by the rule.
 _OF_ARCHIVES = frozenset(one.name for one in fields(ArchiveOptions))
 _FIXED = {one.name: one.fixed for one in settings_of(AccountRule) if one.fixed}
+_INSTEAD = "Make another rule for what comes, and end this one: its archives stay"
 # Called with the archive that is changed, the number of those that were, and of all.
 OnChange = Callable[[str, int, int], None]
 
@@ -137,7 +138,7 @@ def _changed(workspace: Workspace, kept: KeptRule, wanted: Mapping[str, Any], cr
     """The rule with other settings. Raises OperatorError for one that cannot change, or a missing bucket."""
     for field, value in wanted.items():
         if field in _FIXED and getattr(kept.rule, field) != value:
-            raise OperatorError(f"{field} of rule {kept.name} cannot change", f"Because {_FIXED[field]}", field=field)
+            raise OperatorError(f"{field} of rule {kept.name} cannot change: {_FIXED[field]}", _INSTEAD, field=field)
     rule = replace(kept.rule, **wanted)
     _missing(workspace, rule, _new_copies(kept.rule, rule), create_bucket)
     return rule

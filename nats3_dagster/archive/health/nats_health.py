@@ -13,9 +13,9 @@ from nats3_dagster.archive.source.clocks import stream_now_ns
 from nats3_dagster.archive.source.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.source.observe import source_state
 from nats3_dagster.archive.source.requirements import unmatched_filters
-from nats3_dagster.archive.source.stream_changes import recreated_error, rewritten_error
+from nats3_dagster.archive.source.stream_changes import recreated_error, rewritten_error, unfinished_error
 from nats3_dagster.direct_http import open_directly
-from nats3_dagster.errors import Nats3Error, OperatorError, UnknownConsumer
+from nats3_dagster.errors import Nats3Error, OperatorError, UnknownConsumer, UnknownStream
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.codes import OLDEST_SERVER
 from nats3_dagster.jetstream.server import ServerInfo, check_jetstream, check_version, server_info
@@ -64,9 +64,17 @@ def check(workspace: Workspace) -> Iterator[Finding]:
             yield Finding("warn", AREA, f"Archive {archive.name}: {what}: {problem.what}", problem.hint)
         try:
             states.append(source_state(workspace, archive))
+            if unfinished := unfinished_error(archive, states[-1]):
+                raise unfinished
             yield from _check_stream(workspace, archive, states[-1])
         except Nats3Error as error:
-            yield Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
+            ended_at = workspace.catalog.accounts.ended_at(archive) if isinstance(error, UnknownStream) else None
+            if ended_at:
+                yield Finding(
+                    "ok", AREA, f"Archive {archive.name} has ended: its stream was deleted, and its rule knows"
+                )
+            else:
+                yield Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
     yield _durability(synced, info, states, embedded=workspace.settings.is_embedded("nats_url"))
 
 

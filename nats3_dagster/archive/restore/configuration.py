@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from nats3_dagster.jetstream.codes import supported_settings
 from nats3_dagster.jetstream.server import ServerInfo
-from nats3_dagster.model.stream import bucket_of, own_metadata
+from nats3_dagster.model.stream import MARK, bucket_of, own_metadata
 
 # Limits that could remove restored messages at once, each with its value for none.
 _LIMITS: Final[Mapping[str, Any]] = {"max_age": 0, "max_msgs": -1, "max_bytes": -1, "max_msgs_per_subject": -1}
@@ -16,9 +16,6 @@ _LIMITS: Final[Mapping[str, Any]] = {"max_age": 0, "max_msgs": -1, "max_bytes": 
 #   placement           of a cluster that this one may not be
 #   template_owner      made by a server that is gone
 _LEFT_OUT: Final = ("mirror", "mirror_direct", "sources", "sealed", "first_seq", "placement", "template_owner")
-# The key of the metadata that says that a restore is not complete, and has to be deleted where it was cut; and the
-# beginning of the subject that the stream has as long.
-MARK: Final = "nats3.restoring"
 
 
 def restored_configuration(
@@ -67,8 +64,3 @@ def unfinished(config: Mapping[str, Any]) -> dict[str, Any]:
     takes messages from the moment that it has the backup, and what others publish must not go when the stream is
     deleted."""
     return {**config, "subjects": [f"{MARK}.{config['name']}"], "metadata": {**own_metadata(config), MARK: "true"}}
-
-
-def is_unfinished(config: Mapping[str, Any]) -> bool:
-    """True for the configuration of a stream that a restore left when it was cut."""
-    return MARK in own_metadata(config)

@@ -111,6 +111,8 @@ def last_sequence(workspace: Workspace, archive: Archive, chosen: Chosen) -> int
     assert chosen.newest is not None
     for chunk_id in reversed(chosen.ids):
         chunk = workspace.catalog.chunks.get(chunk_id)
+        if chunk.meta.incarnation != chosen.newest:
+            continue
         last = 0
         for seqs in _sequences(workspace, archive, chosen, chunk.meta.covers):
             last = max(last, *seqs)

@@ -1,11 +1,13 @@
 """Plan: what a restore would make, checked before the server is asked for a stream."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from nats3_dagster.archive.read.cursor import Cursor
-from nats3_dagster.archive.restore.configuration import is_unfinished, restored_configuration
+from nats3_dagster.archive.restore.configuration import restored_configuration
 from nats3_dagster.archive.restore.consumers import (
     PlannedConsumer,
     kept_consumers,
@@ -13,14 +15,14 @@ from nats3_dagster.archive.restore.consumers import (
     planned_consumers,
 )
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
-from nats3_dagster.archive.selected.chosen import choose
+from nats3_dagster.archive.selected.chosen import Chosen, choose
 from nats3_dagster.archive.selected.removed import Removed, removed
-from nats3_dagster.errors import OperatorError, WrongState
+from nats3_dagster.errors import OperatorError, Unknown, WrongState
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import find_stream, streams_listening
 from nats3_dagster.model import Archive, Incarnation, Selection, StreamState
-from nats3_dagster.model.stream import STREAM_NAME
+from nats3_dagster.model.stream import STREAM_NAME, is_unfinished
 from nats3_dagster.workspace import Workspace
 
 
@@ -41,6 +43,8 @@ class RestoreSpec:
     over_gaps: bool = False
     # Durables that come back at their position: their names, or `all`.
     consumers: tuple[str, ...] = ()
+    # The token of the incarnation to restore; None where the selection has messages of one only.
+    incarnation: str | None = None
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -57,7 +61,7 @@ class RestorePlan:
 
     archive: Archive
     spec: RestoreSpec
-    # The life of the stream that is restored, the newest one that has messages of the selection.
+    # The life of the stream that is restored.
     incarnation: Incarnation
     # As the server is asked for.
     config: Mapping[str, Any]
@@ -77,12 +81,18 @@ class RestorePlan:
     def stream(self) -> str:
         return self.config["name"]
 
-    def cursor(self, workspace: Workspace) -> Cursor:
-        """A cursor before the first message that is restored."""
+    def batches(self, workspace: Workspace) -> Iterator[pa.RecordBatch]:
+        """The messages that are restored. Raises WrongState for those of a stream that was made again since the
+        plan."""
         cursor = Cursor.begin(workspace, self.archive, self.spec.selection, over_gaps=self.spec.over_gaps)
         start = workspace.catalog.coverage.start(self.archive, self.incarnation)
         cursor.begin_at(self.incarnation, start - 1)
-        return cursor
+        for batch in cursor.batches():
+            if cursor.incarnation != self.incarnation:
+                if self.spec.incarnation:
+                    return
+                raise WrongState("The archived stream was made again since this was planned", "Plan again")
+            yield batch
 
 
 def check_name(link: Link, stream: str) -> StreamState | None:
@@ -107,14 +117,15 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     check_name(workspace.link, name)
     selected = ArchiveSelection(workspace, archive, spec.selection)
     chosen = choose(selected, over_gaps=spec.over_gaps)
-    assert chosen.newest is not None
+    incarnation, messages, payload_bytes = _one_life(selected, chosen, spec.incarnation)
+    chosen = replace(chosen, newest=incarnation)
     if chosen.extent.largest_bytes > server.max_payload:
         raise OperatorError(
             f"A message of archive {archive.name} has {chosen.extent.largest_bytes:,} bytes, and {server.name} takes "
             f"{server.max_payload:,}",
             "Raise its max_payload, or leave the message out",
         )
-    observed = workspace.catalog.coverage.last_state(chosen.newest)
+    observed = workspace.catalog.coverage.last_state(incarnation)
     source = observed.config if observed else {"name": archive.spec.stream, "subjects": [">"]}
     config, left_out = restored_configuration(
         source,
@@ -133,12 +144,12 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
             )
     last = None
     if spec.selection.to_ns is None:
-        last = workspace.catalog.coverage.of(archive, chosen.newest).last
+        last = workspace.catalog.coverage.of(archive, incarnation).last
         last = min(last, spec.selection.sequences.last) if spec.selection.sequences else last
     consumers: tuple[PlannedConsumer, ...] = ()
     if spec.consumers:
         sequences = spec.selection.sequences
-        whole = workspace.catalog.coverage.of(archive, chosen.newest).last
+        whole = workspace.catalog.coverage.of(archive, incarnation).last
         at = sequences.last if sequences and sequences.last < whole else None
         kept, positions = kept_consumers(workspace, archive, chosen, spec.consumers, at)
         last = last or last_sequence(workspace, archive, chosen)
@@ -146,12 +157,40 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     return RestorePlan(
         archive,
         spec,
-        chosen.newest,
+        incarnation,
         config,
         left_out,
-        chosen.extent.messages,
-        chosen.extent.payload_bytes,
+        messages,
+        payload_bytes,
         last,
         removed(workspace, archive, spec.selection),
         consumers,
     )
+
+
+def _one_life(selected: ArchiveSelection, chosen: Chosen, token: str | None) -> tuple[Incarnation, int, int]:
+    """The incarnation to restore, with its messages and their bytes, at most. `token`: of the one that was asked for;
+    without it the selection may have messages of one only. Raises WrongState, Unknown."""
+    assert chosen.newest is not None
+    name, messages, sizes = selected.archive.name, dict[Incarnation, int](), dict[Incarnation, int]()
+    for hour in selected.hours():
+        messages[hour.incarnation] = messages.get(hour.incarnation, 0) + hour.messages
+        sizes[hour.incarnation] = sizes.get(hour.incarnation, 0) + hour.payload_bytes
+    lives = [one for one, count in messages.items() if count]
+    if token is None and len(lives) < 2:
+        return chosen.newest, chosen.extent.messages, chosen.extent.payload_bytes
+    listed = ", ".join(f"{one.token} ({messages[one]:,} messages)" for one in lives)
+    if token is None:
+        raise WrongState(
+            f"Stream {selected.archive.spec.stream} was deleted and made again, and archive {name} has messages of "
+            f"{len(lives)} incarnations in this selection: {listed}",
+            "Say which one is to be restored",
+        )
+    found = next((one for one in lives if one.token == token), None)
+    if found is None:
+        raise Unknown(
+            f"Archive {name} has no messages of the incarnation {token} in this selection",
+            f"There are {listed}",
+            field="incarnation",
+        )
+    return found, messages[found], sizes[found]

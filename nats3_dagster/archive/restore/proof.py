@@ -40,7 +40,7 @@ def compare(workspace: Workspace, planned: RestorePlan, read: ReadSpec) -> Proof
     may_remove = has_limits(planned.config)
     waiting = Waiting(planned.consumers)
     equal = ended = 0
-    for batch in planned.cursor(workspace).batches():
+    for batch in planned.batches(workspace):
         seqs = batch.column("seq").to_numpy()
         here = live.up_to(int(seqs[-1]))
         present = here.column("seq").to_numpy()

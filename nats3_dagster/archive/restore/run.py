@@ -7,7 +7,7 @@ others publish to, and its consumers are paused: so nothing goes with it, and no
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -19,7 +19,7 @@ from nats3_dagster.archive.restore.configuration import unfinished
 from nats3_dagster.archive.restore.consumer_proof import check_consumers
 from nats3_dagster.archive.restore.plan import RestorePlan, check_name
 from nats3_dagster.archive.restore.proof import Proof, compare
-from nats3_dagster.errors import Nats3Error, OperatorError, WrongState
+from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.consumers.paused import pause
@@ -101,7 +101,7 @@ def _send(
     """Send consumers and messages; the plan, with each consumer at its place in a stream that begins with the first
     message; the number of messages, and the last sequence of the stream. Raises OperatorError if there is no
     message."""
-    batches = _batches(workspace, planned)
+    batches = planned.batches(workspace)
     first = next(batches, None)
     if first is None:
         raise OperatorError("The selection has no message to restore", "Select others, or create the stream yourself")
@@ -121,15 +121,6 @@ def _send(
     session.send(compressed(end()))
     session.finish()
     return planned, sent, max(last, planned.last_seq or 0)
-
-
-def _batches(workspace: Workspace, planned: RestorePlan) -> Iterator[pa.RecordBatch]:
-    """The messages. Raises WrongState for those of a stream that was made again since the plan."""
-    cursor = planned.cursor(workspace)
-    for batch in cursor.batches():
-        if cursor.incarnation != planned.incarnation:
-            raise WrongState("The archived stream was made again since this was planned", "Plan again")
-        yield batch
 
 
 def _state(planned: RestorePlan, first: pa.RecordBatch) -> dict[str, Any]:

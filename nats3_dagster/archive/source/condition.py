@@ -14,7 +14,13 @@ from typing import Literal, get_args
 from nats3_dagster.archive.source.backlog import Backlog, age_of, uncaptured, uncaptured_ahead
 from nats3_dagster.archive.source.durables import consumer_missing_error as consumer_gone
 from nats3_dagster.archive.source.restored import as_archived, continuing
-from nats3_dagster.archive.source.stream_changes import missing_error, recreated_error, truncated_error, witness_error
+from nats3_dagster.archive.source.stream_changes import (
+    missing_error,
+    recreated_error,
+    truncated_error,
+    unfinished_error,
+    witness_error,
+)
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, UnknownStream
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import message_times, messages_from
@@ -156,6 +162,8 @@ def _compared(
         return Condition("missing", missing_error(archive, state))
     if isinstance(state, SourceError):
         return Condition("unreachable", state)
+    if error := unfinished_error(archive, state):
+        return Condition("recreated", error)
     assert known is not None, "of every stream that answers"
     state, missing = as_archived(state, known.coverages), known.missing
     if error := recreated_error(archive, known.coverages, state):

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 
 from nats3_dagster.archive.source.requirements import check_retention, check_sequences
 from nats3_dagster.archive.source.restored import History, as_archived, continuing
-from nats3_dagster.archive.source.stream_changes import forgotten_error, missing_error, recreated_error
+from nats3_dagster.archive.source.stream_changes import (
+    forgotten_error,
+    missing_error,
+    recreated_error,
+    unfinished_error,
+)
 from nats3_dagster.errors import StreamChanged, UnknownStream
 from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state
@@ -38,6 +43,8 @@ def observe_source(workspace: Workspace, archive: Archive, *, again: bool = Fals
     SourceError, StoreError."""
     check_version(server_info(workspace.link))
     state = _state(workspace, archive)
+    if error := unfinished_error(archive, state):
+        raise error
     check_sequences(state)
     coverages = workspace.catalog.coverage.all(archive)
     state = as_archived(state, coverages)

@@ -8,6 +8,7 @@ from nats3_dagster.hours import format_time
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import message_from
 from nats3_dagster.model import Archive, Coverage, StreamState, Witness
+from nats3_dagster.model.stream import is_unfinished
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -17,6 +18,17 @@ _AFTER_FORGETTING = "Create another archive of the stream for what comes, and se
 def missing_error(archive: Archive, error: UnknownStream) -> UnknownStream:
     """The error if the account has no such stream, with the archive's next step."""
     return UnknownStream(f"{error.what}. {error.hint}", Next.RESTORE_STREAM(archive=archive.name))
+
+
+def unfinished_error(archive: Archive, state: StreamState) -> StreamChanged | None:
+    """The error if the stream is what a restore makes, or left when it was cut: it has a part of the messages, and none
+    of its subjects yet."""
+    if not is_unfinished(state.config):
+        return None
+    return StreamChanged(
+        f"Stream {state.name} is being restored, or was left by a restore that was cut",
+        Next.RESTORE_AGAIN(archive=archive.name),
+    )
 
 
 def recreated_error(

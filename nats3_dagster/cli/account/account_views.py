@@ -11,6 +11,7 @@ _STATES = {
     "create": "gets an archive",
     "archived": "archived",
     "remade": "made again",
+    "restoring": "being restored",
     "ended": "stream is gone",
     "released": "goes on alone",
     "left_out": "left out",

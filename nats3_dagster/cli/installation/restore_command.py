@@ -53,6 +53,14 @@ def restore(
             help="Bring back this durable at the position it had; 'all' for each. Repeatable.",
         ),
     ] = None,
+    incarnation: Annotated[
+        str | None,
+        typer.Option(
+            "--incarnation",
+            metavar="TOKEN",
+            help="The incarnation of the stream, as in keys of chunks, where the archive has several.",
+        ),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="Compare every message with the archive afterwards.")
     ] = True,
@@ -74,6 +82,7 @@ def restore(
         limits=limits,
         over_gaps=over_gaps,
         consumers=tuple(consumers or ()),
+        incarnation=incarnation,
     )
     with Workspace(Settings.load()) as workspace:
         planned, done = plan(workspace, spec), None

@@ -38,7 +38,7 @@ def account_event(naming: Naming, found: "Followed") -> AssetMaterialization:
         naming.account_key(found.rule.name),
         metadata={
             "streams": len(found.streams) - counts["ended"],
-            "archived": counts["archived"] + counts["remade"] + len(found.created),
+            "archived": counts["archived"] + counts["remade"] + counts["restoring"] + len(found.created),
             "left_out": len(left_out),
             "ended": counts["ended"],
             "failed": len(found.problems),
