@@ -41,8 +41,12 @@ def capture_hours(
     for hour in run.hours:
         hour_start(hour)
     driver = _Driver(workspace, archive, run, perform, on_error, adopt)
-    yield from driver.jobs()
-    if driver.source:
+    is_captured = False
+    for results in driver.jobs():
+        is_captured = is_captured or bool(results)
+        yield results
+    # Where every hour failed, what stopped them is told by their own error.
+    if driver.source and is_captured:
         record_consumers(workspace, archive, driver.source.state)
     elif not run.hours:
         record_where_complete(workspace, archive)
