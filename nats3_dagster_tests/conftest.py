@@ -128,7 +128,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         speaks = fixtures & _SPEAKING or ("nats_session" in fixtures and "settings" not in fixtures)
         if speaks and not fixtures & _THROUGH and _depends_on_nats(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.nats)
-        if is_thorough(f"{item.path.relative_to(_HERE).with_suffix('')}::{item.name}"):
+        # Tests of tests are in folders of their own.
+        is_ours = item.path.is_relative_to(_HERE)
+        if is_ours and is_thorough(f"{item.path.relative_to(_HERE).with_suffix('')}::{item.name}"):
             item.add_marker(pytest.mark.thorough)
 
 
