@@ -112,6 +112,7 @@ def test_each_stream_has_an_archive_or_a_reason(workspace: Workspace, wire: Wire
     assert said(rules.planned(workspace, kept)) == expected | archived
 
 
+@pytest.mark.needs_nats("2.14")  # 2.9.10: what sources a work queue is a consumer of it, and there can be no other
 def test_what_is_asked_for_is_archived_too(workspace: Workspace, wire: Wire, bucket: str) -> None:
     account(wire)
     rules.create(workspace, AccountRule("all", bucket, match=("*S*", "MI*"), take_queues=True, take_mirrors=True))
@@ -187,6 +188,7 @@ def test_a_rule_that_asks_leaves_a_stream_made_again_alone(workspace: Workspace,
     assert len(workspace.catalog.coverage.incarnations(archive)) == 1
 
 
+@pytest.mark.needs_nats("2.10")  # streams have metadata
 def test_a_stream_that_is_being_restored_is_left_alone(workspace: Workspace, wire: Wire, bucket: str) -> None:
     """It has a part of the messages and none of its subjects: no rule and no person may take it for the stream."""
     wire.create_stream("EV", "ev.>")
