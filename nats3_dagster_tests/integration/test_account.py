@@ -55,6 +55,8 @@ def account(wire: Wire) -> None:
     sources = [{"name": "EV"}, {"name": "KV_my-bucket"}]
     wire.api("STREAM.CREATE.SUM", name="SUM", sources=sources, storage="memory")
     wire.api("STREAM.CREATE.MIXED", name="MIXED", sources=sources, subjects=["mixed"], storage="memory")
+    halves = [{"name": "EV"}, {"name": "SEEN"}]
+    wire.api("STREAM.CREATE.HALF", name="HALF", sources=halves, storage="memory")
     wire.api("STREAM.CREATE.QSUM", name="QSUM", sources=[{"name": "JOBS"}], storage="memory")
 
 
@@ -76,6 +78,7 @@ def test_each_stream_has_an_archive_or_a_reason(workspace: Workspace, wire: Wire
     rule = AccountRule("all", bucket, exclude=("tmp*",), prefix="nats/{stream}", max_age_s=7)
     expected = {
         "EV": "create",
+        "HALF": "create",  # of one source there is no archive
         "JOBS": "left_out: it has workqueue retention, and an archive would be one of its consumers",
         "KV_my-bucket": "create",
         "MIRROR": "left_out: it mirrors EV",
@@ -90,13 +93,14 @@ def test_each_stream_has_an_archive_or_a_reason(workspace: Workspace, wire: Wire
     assert archives(workspace) == {}  # a preview writes nothing
     assert workspace.catalog.accounts.rules() == ()
 
-    kept = rules.create(workspace, rule)
+    kept, _ = rules.create(workspace, rule)
     found = one_tick(workspace)
-    assert sorted(found.created) == ["EV", "KV_my_x2D_bucket", "MIXED", "QSUM", "_xDC_ber_x3D_1_x2B_1"]
+    assert sorted(found.created) == ["EV", "HALF", "KV_my_x2D_bucket", "MIXED", "QSUM", "_xDC_ber_x3D_1_x2B_1"]
     assert not found.problems
     made = {archive.name: archive.spec for archive in workspace.catalog.archives.all()}
     assert {name: spec.stream for name, spec in made.items()} == {
         "EV": "EV",
+        "HALF": "HALF",
         "KV_my_x2D_bucket": "KV_my-bucket",
         "MIXED": "MIXED",
         "QSUM": "QSUM",
@@ -175,6 +179,19 @@ def test_a_stream_that_goes_ends_its_archive_and_one_made_again_goes_on(
     assert one_tick(workspace).adopted == []
 
 
+def test_a_listing_without_a_stream_ends_no_archive(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster may answer with a part of its streams: the stream itself is asked for by its name."""
+    wire.create_stream("EV", "ev.>")
+    rules.create(workspace, AccountRule("all", bucket))
+    one_tick(workspace)
+    with monkeypatch.context() as patch:
+        patch.setattr(rules, "all_streams", lambda _: [])
+        assert one_tick(workspace).ended == []
+    assert workspace.catalog.accounts.ended_at(workspace.catalog.archives.get("EV")) is None
+
+
 def test_a_rule_that_asks_leaves_a_stream_made_again_alone(workspace: Workspace, wire: Wire, bucket: str) -> None:
     wire.create_stream("EV", "ev.>")
     rules.create(workspace, AccountRule("all", bucket, remade="ask"))
@@ -212,7 +229,7 @@ def test_a_stream_that_is_being_restored_is_left_alone(workspace: Workspace, wir
 
 def test_an_archive_that_somebody_deleted_is_not_made_again(workspace: Workspace, wire: Wire, bucket: str) -> None:
     wire.create_stream("EV", "ev.>")
-    kept = rules.create(workspace, AccountRule("all", bucket))
+    kept, _ = rules.create(workspace, AccountRule("all", bucket))
     one_tick(workspace)
     remove.delete(workspace, "EV")
     assert said(one_tick(workspace).streams) == {"EV": "left_out: its archive EV was deleted"}
@@ -259,7 +276,7 @@ def test_a_change_that_is_refused_changes_nothing(
     workspace: Workspace, wire: Wire, bucket: str, wanted: dict[str, Any], message: str
 ) -> None:
     wire.create_stream("EV", "ev.>")
-    kept = rules.create(workspace, AccountRule("all", bucket))
+    kept, _ = rules.create(workspace, AccountRule("all", bucket))
     with pytest.raises(OperatorError, match=message):
         rules.change(workspace, "all", wanted)
     assert workspace.catalog.accounts.get("all") == kept

@@ -32,11 +32,11 @@ def create_account_rule(
     makes them. A dry run answers with 200."""
     rule = body.rule()
     with body.named():
-        streams = rules.preview(work, rule, create_bucket=body.create_bucket)
         if dry_run:
+            streams = rules.preview(work, rule, create_bucket=body.create_bucket)
             response.status_code = 200
             return PlannedRule.of_preview(rule, streams, WORDS)
-        kept = rules.create(work, rule, create_bucket=body.create_bucket)
+        kept, streams = rules.create(work, rule, create_bucket=body.create_bucket)
     later.add_task(reload_dagster, work.settings)
     return PlannedRule.of_kept(kept, streams, WORDS)
 

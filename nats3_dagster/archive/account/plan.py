@@ -72,7 +72,7 @@ class _Plan:
         self._whole = {one.stream: one for one in live if one.is_whole}
         own = [one for one in archives if rule_id is not None and one.rule_id == rule_id]
         self._own = {one.stream: one for one in own if one.deleted_at is None}
-        self._deleted = {one.stream: one for one in own if one.deleted_at is not None} if rule_id is not None else {}
+        self._deleted = {one.stream: one for one in own if one.deleted_at is not None}
 
     def streams(self) -> tuple[StreamPlan, ...]:
         return tuple(self._stream(name) for name in sorted(self._states.keys() | self._own.keys()))

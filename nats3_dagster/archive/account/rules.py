@@ -3,7 +3,7 @@
 Invariant: what is refused of a rule is refused before anything is written, and a rule that ends leaves its archives.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from nats3_dagster import objects
 from nats3_dagster.archive.account.plan import StreamPlan, plan
 from nats3_dagster.archive.lifecycle import change as lifecycle
 from nats3_dagster.archive.stored.buckets import missing_buckets
+from nats3_dagster.catalog.archives.accounts import rule_taken
 from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
 from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.jetstream.streams import all_streams
@@ -24,15 +25,12 @@ from nats3_dagster.workspace import Workspace
 _OF_ARCHIVES = frozenset(one.name for one in fields(ArchiveOptions))
 _FIXED = {one.name: one.fixed for one in settings_of(AccountRule) if one.fixed}
 _INSTEAD = "Make another rule for what comes, and end this one: its archives stay"
-# Called with the archive that is changed, the number of those that were, and of all.
-OnChange = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRule:
-    """A rule before and after a change."""
+    """A rule after a change."""
 
-    before: KeptRule
     after: KeptRule
     # What the rule says of the streams now.
     streams: tuple[StreamPlan, ...]
@@ -68,19 +66,21 @@ def preview(workspace: Workspace, rule: AccountRule, *, create_bucket: bool = Fa
     accounts = workspace.catalog.accounts
     rules = accounts.rules()
     if any(one.name == rule.name for one in rules):
-        raise Conflict(f"There is a rule {rule.name} already", "Use another name, or change that rule")
+        raise rule_taken(rule.name)
     _missing(workspace, rule, rule.copies, create_bucket)
     return plan(rule, account_states(workspace), accounts.archives(), older=rules)
 
 
-def create(workspace: Workspace, rule: AccountRule, *, create_bucket: bool = False) -> KeptRule:
-    """The new rule; the next tick of `account_sensor` makes its archives. With `create_bucket` missing buckets are
-    made. Raises Conflict when the name is taken, OperatorError for a missing bucket, SourceError where NATS does not
-    answer."""
-    preview(workspace, rule, create_bucket=create_bucket)
+def create(
+    workspace: Workspace, rule: AccountRule, *, create_bucket: bool = False
+) -> tuple[KeptRule, tuple[StreamPlan, ...]]:
+    """The new rule, and what it will do with each stream: the next tick of `account_sensor` makes its archives. With
+    `create_bucket` missing buckets are made. Raises Conflict when the name is taken, OperatorError for a missing
+    bucket, SourceError where NATS does not answer."""
+    streams = preview(workspace, rule, create_bucket=create_bucket)
     for name in _missing(workspace, rule, rule.copies, create_bucket):
         objects.create_bucket(workspace.settings.store, name)
-    return workspace.catalog.accounts.create(rule)
+    return workspace.catalog.accounts.create(rule), streams
 
 
 def preview_change(
@@ -99,10 +99,9 @@ def change(
     wanted: Mapping[str, Any],
     *,
     create_bucket: bool = False,
-    on_change: OnChange = lambda archive, done, total: None,
 ) -> ChangedRule:
-    """Give a rule other values of these settings. Its archives get them too, also those that have
-    another value by now; their other settings stay. Raises Unknown, OperatorError for what cannot change, Conflict when
+    """Give a rule other values of these settings. Its archives get them too, also those that have another value by now;
+    their other settings stay. Raises Unknown, OperatorError for what cannot change, Conflict when
     another process changed the rule meanwhile, SourceError."""
     accounts = workspace.catalog.accounts
     kept = accounts.get(name)
@@ -115,14 +114,13 @@ def change(
     given = {field: getattr(rule, field) for field in wanted if field in _OF_ARCHIVES}
     mine = [one.archive_name for one in streams if one.archive and one.action != "released"] if given else []
     done, failed = list[str](), dict[str, Nats3Error]()
-    for number, archive in enumerate(mine):
-        on_change(archive, number, len(mine))
+    for archive in mine:
         try:
             if lifecycle.change(workspace, archive, given).differences:
                 done.append(archive)
         except (OperatorError, Conflict) as error:
             failed[archive] = error
-    return ChangedRule(kept, after, streams, tuple(done), failed)
+    return ChangedRule(after, streams, tuple(done), failed)
 
 
 def end(workspace: Workspace, name: str) -> int:

@@ -57,7 +57,7 @@ class Accounts:
             with self._session.transaction() as sql:
                 row = sql.row(_Row, "create_account_rule", name=rule.name, settings=_text(rule))
         except errors.UniqueViolation as error:
-            raise Conflict(f"There is a rule {rule.name} already", "Use another name, or change that rule") from error
+            raise rule_taken(rule.name) from error
         assert row is not None
         return row.kept()
 
@@ -106,6 +106,11 @@ def add_archive(sql: Statements, kept: KeptRule, archive: Archive) -> None:
         sql.run("add_account_archive", archive=archive.id, rule=kept.id)
     except errors.ForeignKeyViolation as error:
         raise Conflict(f"The rule {kept.name} was deleted meanwhile", "Its archives stay as they are") from error
+
+
+def rule_taken(name: str) -> Conflict:
+    """The error of a name that a rule has already."""
+    return Conflict(f"There is a rule {name} already", "Use another name, or change that rule")
 
 
 def _text(rule: AccountRule) -> str:

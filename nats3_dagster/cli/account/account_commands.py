@@ -50,11 +50,11 @@ def create(
     body = body_of(CreateAccountRule, context, from_json, fields, required)
     rule = body.rule()
     with Workspace(Settings.load()) as workspace:
-        streams = rules.preview(workspace, rule, create_bucket=body.create_bucket)
         if dry_run:
+            streams = rules.preview(workspace, rule, create_bucket=body.create_bucket)
             view = PlannedRule.of_preview(rule, streams, WORDS).plain()
         else:
-            kept = rules.create(workspace, rule, create_bucket=body.create_bucket)
+            kept, streams = rules.create(workspace, rule, create_bucket=body.create_bucket)
             view = PlannedRule.of_kept(kept, streams, WORDS).plain()
     _show_plan(output, view)
     if dry_run:
