@@ -10,12 +10,13 @@ from nats3_dagster.model.stream import MARK, bucket_of, own_metadata
 # Limits that could remove restored messages at once, each with its value for none.
 _LIMITS: Final[Mapping[str, Any]] = {"max_age": 0, "max_msgs": -1, "max_bytes": -1, "max_msgs_per_subject": -1}
 # Settings that the restored stream does not have.
-#   mirror, sources     would bring messages again, at other sequences
+#   mirror, sources     would bring messages again where their streams are others; only if asked for
 #   sealed              takes no message, so no restore either
 #   first_seq           of an empty stream
 #   placement           of a cluster that this one may not be
 #   template_owner      made by a server that is gone
-_LEFT_OUT: Final = ("mirror", "mirror_direct", "sources", "sealed", "first_seq", "placement", "template_owner")
+_LEFT_OUT: Final = ("sealed", "first_seq", "placement", "template_owner")
+_ORIGINS: Final = ("mirror", "mirror_direct", "sources")
 
 
 def restored_configuration(
@@ -27,15 +28,17 @@ def restored_configuration(
     replicas: int | None,
     storage: str | None,
     limits: bool,
+    origins: bool = False,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Returns the configuration and the settings of the archived stream that it does not have. With `limits` it has
-    those of the archived stream; a bucket has its limit of messages per subject in any case, because clients take it
-    for the depth of its history. `largest_bytes`: header block and payload of the largest message, which may be from
-    before a limit of their size."""
+    those of the archived stream, with `origins` its mirror or sources; a bucket has its limit of messages per subject
+    in any case, because clients take it for the depth of its history. `largest_bytes`: header block and payload of the
+    largest message, which may be from before a limit of their size."""
     lifted = {} if limits else dict(_LIMITS)
     if bucket_of(source.get("subjects") or ()):
         lifted.pop("max_msgs_per_subject", None)
-    config = {key: value for key, value in source.items() if key not in _LEFT_OUT} | lifted
+    without = _LEFT_OUT if origins else (*_LEFT_OUT, *_ORIGINS)
+    config = {key: value for key, value in source.items() if key not in without} | lifted
     config["metadata"] = own_metadata(source)
     if 0 <= config.get("max_msg_size", -1) < largest_bytes:
         config["max_msg_size"] = -1
@@ -60,7 +63,10 @@ def has_limits(config: Mapping[str, Any]) -> bool:
 
 
 def unfinished(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the configuration until the stream is whole and compared: marked, and without its subjects. A server
-    takes messages from the moment that it has the backup, and what others publish must not go when the stream is
-    deleted."""
-    return {**config, "subjects": [f"{MARK}.{config['name']}"], "metadata": {**own_metadata(config), MARK: "true"}}
+    """Returns the configuration until the stream is whole and compared: marked, and without its subjects and sources. A
+    server takes messages from the moment that it has the backup, and what others publish must not go when the stream is
+    deleted. A mirror cannot become one later: the server begins with it when the backup has ended (nats-server
+    2.15.1), and nothing else publishes to it."""
+    config = {key: value for key, value in config.items() if key not in ("subjects", "sources")}
+    subjects = {} if config.get("mirror") else {"subjects": [f"{MARK}.{config['name']}"]}
+    return {**config, **subjects, "metadata": {**own_metadata(config), MARK: "true"}}

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from nats3_dagster.archive.read.cursor import Cursor
-from nats3_dagster.archive.selected.chosen import Chosen
+from nats3_dagster.archive.restore.life import SelectedLife
 from nats3_dagster.chunks.consumers import ConsumersDocument, decode_consumers
 from nats3_dagster.errors import OperatorError, StoreError, WrongState
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import Archive, Selection, SeqRange
+from nats3_dagster.model import Archive, Incarnation, SeqRange
 from nats3_dagster.model.consumer import ConsumerPosition, KeptConsumers
 from nats3_dagster.model.stream import MAX_SEQUENCE, own_metadata
 from nats3_dagster.workspace import Workspace
@@ -56,18 +55,21 @@ class PlannedConsumer:
 
 
 def kept_consumers(
-    workspace: Workspace, archive: Archive, chosen: Chosen, names: Sequence[str], last_seq: int | None
+    workspace: Workspace,
+    archive: Archive,
+    life: SelectedLife,
+    names: Sequence[str],
+    last_seq: int | None,
 ) -> tuple[KeptConsumers, tuple[ConsumerPosition, ...]]:
     """The last consumers that were kept up to the restored moment, and those of them that were asked for, by name.
     `last_seq`: of the stream at that moment, where the selection ends before the archive does. Raises OperatorError for
     a name that is not among them, WrongState where nothing was kept up to then; StoreError."""
-    assert chosen.newest is not None
-    to_ns = chosen.selected.selection.to_ns
+    to_ns = life.selection.to_ns
     kept = workspace.catalog.consumers.newest(
-        archive, chosen.newest, to_ns=None if to_ns is None else to_ns - 1, last_seq=last_seq
+        archive, life.incarnation, to_ns=None if to_ns is None else to_ns - 1, last_seq=last_seq
     )
     if kept is None:
-        raise _nothing_kept(workspace, archive, chosen)
+        raise _nothing_kept(workspace, archive, life.incarnation)
     document = _document(workspace, archive, kept)
     found = {one.name: one for one in document.consumers}
     if unknown := [name for name in names if name not in found and name != ALL]:
@@ -82,7 +84,7 @@ def kept_consumers(
 def planned_consumers(
     workspace: Workspace,
     archive: Archive,
-    chosen: Chosen,
+    life: SelectedLife,
     kept: KeptConsumers,
     positions: Iterable[ConsumerPosition],
     last_seq: int,
@@ -97,7 +99,7 @@ def planned_consumers(
             "it comes back, so that no position of theirs means the same",
             "Restore it without them, and create them again",
         )
-    present = _present(workspace, archive, chosen, {seq for one in positions for seq in one.pending if seq <= last_seq})
+    present = _present(workspace, archive, life, {seq for one in positions for seq in one.pending if seq <= last_seq})
     planned: list[PlannedConsumer] = []
     for one in positions:
         config, left_out = _configuration(one, stream)
@@ -106,22 +108,7 @@ def planned_consumers(
     return tuple(planned)
 
 
-def last_sequence(workspace: Workspace, archive: Archive, chosen: Chosen) -> int:
-    """The sequence of the last message of the selection. Raises OperatorError if it has none; StoreError."""
-    assert chosen.newest is not None
-    for chunk_id in reversed(chosen.ids):
-        chunk = workspace.catalog.chunks.get(chunk_id)
-        if chunk.meta.incarnation != chosen.newest:
-            continue
-        last = 0
-        for seqs in _sequences(workspace, archive, chosen, chunk.meta.covers):
-            last = max(last, *seqs)
-        if last:
-            return last
-    raise OperatorError("The selection has no message to restore", "Select others, or create the stream yourself")
-
-
-def _present(workspace: Workspace, archive: Archive, chosen: Chosen, wanted: set[int]) -> set[int]:
+def _present(workspace: Workspace, archive: Archive, life: SelectedLife, wanted: set[int]) -> set[int]:
     """Returns those of the sequences that have a message in the selection. Chunks without one of them are not read."""
     present: set[int] = set()
     near: list[SeqRange] = []
@@ -131,25 +118,9 @@ def _present(workspace: Workspace, archive: Archive, chosen: Chosen, wanted: set
         else:
             near.append(SeqRange(seq, seq))
     for seqs in near:
-        for found in _sequences(workspace, archive, chosen, seqs):
+        for found in life.sequences(workspace, archive, seqs):
             present.update(wanted.intersection(found))
     return present
-
-
-def _sequences(workspace: Workspace, archive: Archive, chosen: Chosen, within: SeqRange) -> Iterable[list[int]]:
-    """The sequences of the selection's messages within a range."""
-    assert chosen.newest is not None
-    selection: Selection = chosen.selected.selection
-    asked = selection.sequences or within
-    within = SeqRange(max(within.first, asked.first), min(within.last, asked.last))
-    if within.size < 1:
-        return
-    cursor = Cursor.begin(workspace, archive, replace(selection, sequences=within), over_gaps=True)
-    cursor.begin_at(chosen.newest, within.first - 1)
-    for batch in cursor.batches():
-        if cursor.incarnation != chosen.newest:
-            return
-        yield batch.column("seq").to_pylist()
 
 
 def _configuration(one: ConsumerPosition, stream: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -189,11 +160,10 @@ def _document(workspace: Workspace, archive: Archive, kept: KeptConsumers) -> Co
     raise failure
 
 
-def _nothing_kept(workspace: Workspace, archive: Archive, chosen: Chosen) -> WrongState:
-    assert chosen.newest is not None
+def _nothing_kept(workspace: Workspace, archive: Archive, incarnation: Incarnation) -> WrongState:
     if problem := workspace.catalog.consumers.problems().get(archive.id):
         return WrongState(f"The consumers of archive {archive.name} are not kept: {problem.what}", problem.hint)
-    if newest := workspace.catalog.consumers.newest(archive, chosen.newest):
+    if newest := workspace.catalog.consumers.newest(archive, incarnation):
         when = format_time(newest.observed_ns)
         return WrongState(
             f"Archive {archive.name} has no consumers from before the end of this selection: the last that were kept "

@@ -1,23 +1,17 @@
 """Plan: what a restore would make, checked before the server is asked for a stream."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.restore.configuration import restored_configuration
-from nats3_dagster.archive.restore.consumers import (
-    PlannedConsumer,
-    kept_consumers,
-    last_sequence,
-    planned_consumers,
-)
-from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
-from nats3_dagster.archive.selected.chosen import Chosen, choose
+from nats3_dagster.archive.restore.consumers import PlannedConsumer, kept_consumers, planned_consumers
+from nats3_dagster.archive.restore.life import SelectedLife, selected_life
 from nats3_dagster.archive.selected.removed import Removed, removed
-from nats3_dagster.errors import OperatorError, Unknown, WrongState
+from nats3_dagster.errors import Nats3Error, OperatorError, StoreError, WrongState
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import find_stream, streams_listening
@@ -43,8 +37,14 @@ class RestoreSpec:
     over_gaps: bool = False
     # Durables that come back at their position: their names, or `all`.
     consumers: tuple[str, ...] = ()
+    # True to restore the stream without them where they were not kept, or cannot be restored.
+    without_consumers: bool = False
     # The token of the incarnation to restore; None where the selection has messages of one only.
     incarnation: str | None = None
+    # True to make the stream of that incarnation also where the selection has no message of it.
+    empty: bool = False
+    # True to give the stream the mirror or the sources that the archived one has.
+    origins: bool = False
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -70,12 +70,14 @@ class RestorePlan:
     # Messages at most, and bytes of their subjects, header blocks and payloads.
     messages: int
     payload_bytes: int
-    # The last sequence that the stream has given; None where the last message says it.
-    last_seq: int | None
+    # The last sequence that the stream has given.
+    last_seq: int
     # What was removed from the archive on purpose.
     removed: tuple[Removed, ...]
     # Durables that come back, by name.
     consumers: tuple[PlannedConsumer, ...] = ()
+    # Why the stream comes back without consumers that it had; None where it does not.
+    consumers_problem: Nats3Error | None = None
 
     @property
     def stream(self) -> str:
@@ -115,26 +117,31 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
         )
     name = spec.name or archive.spec.stream
     check_name(workspace.link, name)
-    selected = ArchiveSelection(workspace, archive, spec.selection)
-    chosen = choose(selected, over_gaps=spec.over_gaps)
-    incarnation, messages, payload_bytes = _one_life(selected, chosen, spec.incarnation)
-    chosen = replace(chosen, newest=incarnation)
-    if chosen.extent.largest_bytes > server.max_payload:
+    life = selected_life(
+        workspace,
+        archive,
+        spec.selection,
+        token=spec.incarnation,
+        over_gaps=spec.over_gaps,
+        empty=spec.empty,
+    )
+    if life.largest_bytes > server.max_payload:
         raise OperatorError(
-            f"A message of archive {archive.name} has {chosen.extent.largest_bytes:,} bytes, and {server.name} takes "
+            f"A message of archive {archive.name} has {life.largest_bytes:,} bytes, and {server.name} takes "
             f"{server.max_payload:,}",
             "Raise its max_payload, or leave the message out",
         )
-    observed = workspace.catalog.coverage.last_state(incarnation)
+    observed = workspace.catalog.coverage.last_state(life.incarnation)
     source = observed.config if observed else {"name": archive.spec.stream, "subjects": [">"]}
     config, left_out = restored_configuration(
         source,
         server,
         name,
-        largest_bytes=chosen.extent.largest_bytes,
+        largest_bytes=life.largest_bytes,
         replicas=spec.replicas,
         storage=spec.storage,
         limits=spec.limits,
+        origins=spec.origins,
     )
     for subject in config.get("subjects") or ():
         if others := [state.name for state in streams_listening(workspace.link, subject)]:
@@ -142,55 +149,37 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
                 f"Stream {name} would take {subject}, and stream {others[0]} takes some of that",
                 "A subject is of one stream: change the subjects of that one, or delete it",
             )
-    last = None
-    if spec.selection.to_ns is None:
-        last = workspace.catalog.coverage.of(archive, incarnation).last
-        last = min(last, spec.selection.sequences.last) if spec.selection.sequences else last
-    consumers: tuple[PlannedConsumer, ...] = ()
-    if spec.consumers:
-        sequences = spec.selection.sequences
-        whole = workspace.catalog.coverage.of(archive, incarnation).last
-        at = sequences.last if sequences and sequences.last < whole else None
-        kept, positions = kept_consumers(workspace, archive, chosen, spec.consumers, at)
-        last = last or last_sequence(workspace, archive, chosen)
-        consumers = planned_consumers(workspace, archive, chosen, kept, positions, last, config)
+    consumers, problem = _consumers(workspace, archive, life, spec, config)
     return RestorePlan(
         archive,
         spec,
-        incarnation,
+        life.incarnation,
         config,
         left_out,
-        messages,
-        payload_bytes,
-        last,
+        life.messages,
+        life.payload_bytes,
+        life.last_seq,
         removed(workspace, archive, spec.selection),
         consumers,
+        problem,
     )
 
 
-def _one_life(selected: ArchiveSelection, chosen: Chosen, token: str | None) -> tuple[Incarnation, int, int]:
-    """The incarnation to restore, with its messages and their bytes, at most. `token`: of the one that was asked for;
-    without it the selection may have messages of one only. Raises WrongState, Unknown."""
-    assert chosen.newest is not None
-    name, messages, sizes = selected.archive.name, dict[Incarnation, int](), dict[Incarnation, int]()
-    for hour in selected.hours():
-        messages[hour.incarnation] = messages.get(hour.incarnation, 0) + hour.messages
-        sizes[hour.incarnation] = sizes.get(hour.incarnation, 0) + hour.payload_bytes
-    lives = [one for one, count in messages.items() if count]
-    if token is None and len(lives) < 2:
-        return chosen.newest, chosen.extent.messages, chosen.extent.payload_bytes
-    listed = ", ".join(f"{one.token} ({messages[one]:,} messages)" for one in lives)
-    if token is None:
-        raise WrongState(
-            f"Stream {selected.archive.spec.stream} was deleted and made again, and archive {name} has messages of "
-            f"{len(lives)} incarnations in this selection: {listed}",
-            "Say which one is to be restored",
-        )
-    found = next((one for one in lives if one.token == token), None)
-    if found is None:
-        raise Unknown(
-            f"Archive {name} has no messages of the incarnation {token} in this selection",
-            f"There are {listed}",
-            field="incarnation",
-        )
-    return found, messages[found], sizes[found]
+def _consumers(
+    workspace: Workspace, archive: Archive, life: SelectedLife, spec: RestoreSpec, config: Mapping[str, Any]
+) -> tuple[tuple[PlannedConsumer, ...], Nats3Error | None]:
+    """The consumers that come back, and why those that were asked for do not, where that is no error."""
+    if not spec.consumers:
+        return (), None
+    catalog, sequences = workspace.catalog, spec.selection.sequences
+    if spec.without_consumers and not catalog.consumers.newest(archive, life.incarnation):
+        return (), catalog.consumers.problems().get(archive.id)
+    whole = catalog.coverage.of(archive, life.incarnation).last
+    at = sequences.last if sequences and sequences.last < whole else None
+    try:
+        kept, positions = kept_consumers(workspace, archive, life, spec.consumers, at)
+        return planned_consumers(workspace, archive, life, kept, positions, life.last_seq, config), None
+    except (WrongState, StoreError) as error:
+        if not spec.without_consumers:
+            raise
+        return (), error

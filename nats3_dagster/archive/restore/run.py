@@ -63,7 +63,9 @@ def restore(
             planned, messages, last_seq = _send(workspace, planned, on_progress)
             fault_point("restore.sent")
             proof = None
-            if verify:
+            if verify and not messages:
+                proof = Proof(0, 0, {one.name: 0 for one in planned.consumers})
+            elif verify:
                 own = stream_state(workspace.link, planned.stream).incarnation
                 proof = compare(workspace, planned, ReadSpec(own, SeqRange(1, last_seq)))
             check_consumers(workspace, planned, proof)
@@ -103,7 +105,7 @@ def _send(
     message."""
     batches = planned.batches(workspace)
     first = next(batches, None)
-    if first is None:
+    if first is None and not planned.spec.empty:
         raise OperatorError("The selection has no message to restore", "Select others, or create the stream yourself")
     state = _state(planned, first)
     planned = replace(planned, consumers=tuple(one.from_first(state["first_seq"]) for one in planned.consumers))
@@ -113,23 +115,25 @@ def _send(
         config = {**one.config, "pause_until": _FOR_NOW}
         session.send(compressed(consumer_entry(one.position, config, time.time_ns())))
     sent = last = 0
-    for batch in chain([first], batches):
+    for batch in chain([first] if first else [], batches):
         session.send(compressed(message_entries(batch)))
         sent, last = sent + batch.num_rows, int(batch.column("seq")[-1].as_py())
         on_progress(sent)
         fault_point("restore.sending")
     session.send(compressed(end()))
     session.finish()
-    return planned, sent, max(last, planned.last_seq or 0)
+    return planned, sent, max(last, planned.last_seq)
 
 
-def _state(planned: RestorePlan, first: pa.RecordBatch) -> dict[str, Any]:
+def _state(planned: RestorePlan, first: pa.RecordBatch | None) -> dict[str, Any]:
     """The state that the backup describes. A server begins the stream at the first sequence, fills it up to the last
-    one, and keeps room for the bytes. It refuses more messages than sequences; where the last one is not known, the
-    first one is both."""
-    seq = int(first.column("seq")[0].as_py())
-    last = planned.last_seq or seq
-    time = format_time(int(first.column("time_ns")[0].as_py()))
+    one, and keeps room for the bytes. It refuses more messages than sequences; one without a message begins after the
+    last one."""
+    if first is None:
+        seq, last, time = planned.last_seq + 1, planned.last_seq, format_time(0)
+    else:
+        seq, time = int(first.column("seq")[0].as_py()), format_time(int(first.column("time_ns")[0].as_py()))
+        last = max(planned.last_seq, seq)
     return {
         "messages": min(planned.messages, last - seq + 1),
         "bytes": planned.payload_bytes,

@@ -10,7 +10,7 @@ from nats3_dagster.archive.selected.extent import Extent, is_cut
 from nats3_dagster.archive.selected.held import Held
 from nats3_dagster.archive.selected.next_chunks import next_chunks
 from nats3_dagster.archive.selected.removed import removed_notes
-from nats3_dagster.archive.selected.uncovered import lost_of_selection, uncovered
+from nats3_dagster.archive.selected.uncovered import OfIncarnation, lost_of_selection, uncovered
 from nats3_dagster.catalog.contents.chunk_sums import HourOfChunks
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import Chunk, Incarnation, SeqRange
@@ -46,13 +46,15 @@ class Chosen:
         return any(row.incarnation.token == token and row.chunk_id in self.ids for row in rows)
 
 
-def choose(selected: ArchiveSelection, *, over_gaps: bool) -> Chosen:
+def choose(selected: ArchiveSelection, *, over_gaps: bool, incarnation: Incarnation | None = None) -> Chosen:
     """The chunks of the selection. Raises OperatorError if there are none, or unless `over_gaps` if messages between
-    them were lost."""
+    them were lost; of one `incarnation`, where it is given."""
 
     def asked() -> tuple[tuple[HourOfChunks, ...], list[SeqRange], Chosen | None]:
         hours = selected.hours()
         lost = [] if over_gaps or not hours else uncovered(selected, Held.of_hours(hours))
+        if incarnation:
+            lost = [r for r in lost if not isinstance(r, OfIncarnation) or r.incarnation == incarnation]
         return hours, lost, None if lost or not hours else _chosen(selected, hours)
 
     hours, lost, chosen = selected.of_one_state(asked)
