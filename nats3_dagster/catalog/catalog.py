@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Self
 
+from nats3_dagster.catalog.archives.account_restores import AccountRestores
 from nats3_dagster.catalog.archives.accounts import Accounts
 from nats3_dagster.catalog.archives.archives import Archives
 from nats3_dagster.catalog.archives.durables import Durables
@@ -45,6 +46,7 @@ class Catalog:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.accounts = Accounts(session)
+        self.account_restores = AccountRestores(session)
         self.coverage = Coverages(session)
         self.archives = Archives(session, self.coverage)
         self.chunks = Chunks(session)

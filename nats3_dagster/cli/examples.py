@@ -89,6 +89,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "account set": ("nats3 account set all --exclude 'tmp*' --max-age 5m",),
     "account get": ("nats3 account get all",),
     "account list": ("nats3 account list --watch",),
+    "account restore": (
+        "nats3 account restore all --dry-run",
+        "nats3 account restore all --to-time 2026-11-23T00:00:00Z --into standby",
+    ),
     "account delete": ("nats3 account delete all",),
     "stream list": ("nats3 stream list",),
     "stream info": ("nats3 stream info ORDERS",),

@@ -136,8 +136,14 @@ COMMANDS = {
     "table": Lazy(f"{_CLI}.tables.table_commands:app", "Tables: archives as Iceberg tables, for other engines.", _DATA),
     "account": Lazy(
         f"{_CLI}.account.account_commands:app",
-        "Rules that give each stream of the account an archive.",
+        "Rules that give each stream of the account an archive, and the account made again from them.",
         _DATA,
+        {
+            "restore": Lazy(
+                f"{_CLI}.account.restore_command:restore",
+                "Make the streams of an account again from their archives, as they were at a time.",
+            ),
+        },
     ),
     "stream": Lazy(
         f"{_CLI}.installation.stream_commands:app",

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from nats3_dagster.errors import OperatorError, blaming
 from nats3_dagster.model.archive_names import archive_name_of
@@ -107,11 +107,11 @@ class AccountRule(ArchiveOptions):
 
     def is_matched(self, stream: str) -> bool:
         """True if one of the patterns takes the stream."""
-        return _is_one_of(stream, self.match)
+        return is_one_of(stream, self.match)
 
     def is_excluded(self, stream: str) -> bool:
         """True if the stream is to be left out by its name."""
-        return _is_one_of(stream, self.exclude)
+        return is_one_of(stream, self.exclude)
 
     def archive(self, stream: str, *, taken: bool = False) -> ArchiveSpec:
         """Returns the archive of a stream. `taken`: its messages are taken through a durable. Raises OperatorError if
@@ -141,6 +141,10 @@ class KeptRule:
     def name(self) -> str:
         return self.rule.name
 
+    def takes(self, stream: str) -> bool:
+        """True if the rule takes a stream of this name."""
+        return self.rule.is_matched(stream) and not self.rule.is_excluded(stream)
+
 
 @dataclass(slots=True, kw_only=True)
 class AccountArchive:
@@ -161,5 +165,20 @@ class AccountArchive:
     created_ns: int | None
 
 
-def _is_one_of(stream: str, patterns: tuple[str, ...]) -> bool:
+@dataclass(slots=True, kw_only=True)
+class DerivedStream:
+    """A stream without an archive, because all that it has is of streams that have one."""
+
+    stream: str
+    # As the server told it first, in nanoseconds.
+    created_ns: int
+    config: dict[str, Any]
+    # Their number.
+    consumers: int
+    # When it was found to be deleted; None while it is not known to be.
+    gone_at: datetime | None
+
+
+def is_one_of(stream: str, patterns: tuple[str, ...]) -> bool:
+    """True if one of the patterns takes the stream: `*` stands for any characters, and nothing else is special."""
     return any(re.fullmatch(".*".join(map(re.escape, one.split("*"))), stream, re.DOTALL) for one in patterns)

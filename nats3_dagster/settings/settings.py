@@ -18,7 +18,7 @@ from nats3_dagster.settings.fields import Fields, bucket_profiles, listen_addres
 from nats3_dagster.settings.home import home
 from nats3_dagster.settings.masking import masked
 from nats3_dagster.settings.names import unknown_variables
-from nats3_dagster.settings.nats_context import context_file, context_has_secret
+from nats3_dagster.settings.nats_context import context_file, context_has_secret, read_context
 from nats3_dagster.settings.sources import DEFAULT, find_values
 from nats3_dagster.settings.token_scopes import Scopes, token_scopes
 from nats3_dagster.steps import Next
@@ -93,6 +93,16 @@ class Settings(Fields):
 
     def __str__(self) -> str:
         return repr(self)
+
+    def in_context(self, name: str) -> "Settings":
+        """These settings with the address and the login of another NATS context, and nothing else of NATS. Raises
+        OperatorError where it cannot be read."""
+        kept = {key: getattr(self, key) for key in type(self).model_fields if not key.startswith("nats_")}
+        try:
+            return Settings(**kept, nats_context=name, **read_context(name))
+        except ValidationError as error:
+            fault = error.errors(include_input=False, include_context=False)[0]
+            raise OperatorError(f"NATS context {name}: {fault['loc'][0]}: {fault['msg']}", "Correct it") from None
 
     @property
     def nats(self) -> NatsOptions:

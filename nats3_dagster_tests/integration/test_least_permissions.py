@@ -10,7 +10,10 @@ import pytest
 
 from nats3_dagster.archive.account import rules
 from nats3_dagster.archive.account.follow import follow
-from nats3_dagster.archive.account.permissions import to_follow
+from nats3_dagster.archive.account.permissions import to_follow, to_restore_account
+from nats3_dagster.archive.account_restore.plan import plan as plan_account
+from nats3_dagster.archive.account_restore.run import run as restore_account
+from nats3_dagster.archive.account_restore.spec import AccountRestoreSpec
 from nats3_dagster.archive.captures.consumers import record_consumers
 from nats3_dagster.archive.health import examination
 from nats3_dagster.archive.lifecycle import remove
@@ -33,6 +36,7 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.subjects import matches
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
+from nats3_dagster_tests.support.accounts import capture_all, make_rule
 from nats3_dagster_tests.support.applications import Application
 from nats3_dagster_tests.support.replays import archived, driven
 from nats3_dagster_tests.support.taking import make, run
@@ -205,6 +209,32 @@ def test_a_replay_needs_all_that_is_printed_and_no_more(guarded: Guarded, settin
         assert there.state("BACK")["messages"] == len(MESSAGES) + 1
     # Asked of targets that remove what is acknowledged, and of names that are unknown.
     check_least(server, needed, {"STREAM.MSG.GET.BACK", "STREAM.NAMES", *CONSUMERS})
+
+
+@pytest.mark.needs_nats("2.15")
+def test_a_restore_of_an_account_needs_all_that_is_printed_and_no_more(
+    guarded: Guarded, settings: Settings, bucket: str
+) -> None:
+    names = names_at(settings.nats)
+    needed = to_follow(AccountRule("all", bucket), names) | to_restore_account(names)
+    server = guarded(configuration(needed))
+    with admin(server) as there, Workspace(Settings.load()) as opened:
+        there.create_stream("EV", "ev.>")
+        there.publish(MESSAGES)
+        there.api("STREAM.CREATE.MIRROR", name="MIRROR", mirror={"name": "EV"})
+        make_rule(opened, bucket)
+        with_delivered(there, "EV", secrets.token_hex(20_000))
+        capture_all(opened, there)
+        for name in ("EV", "MIRROR"):
+            there.api(f"STREAM.DELETE.{name}")
+        # What was cut is deleted.
+        there.create_stream("EV", "nats3.restoring.EV", metadata={"nats3.restoring": "true"})
+        reported(opened)
+        done = restore_account(opened, plan_account(opened, AccountRestoreSpec("all")))
+        assert [one.error for one in done] == [None, None]
+        assert there.state("MIRROR")["messages"] == len(MESSAGES)
+    # Asked where a name is unknown.
+    check_least(server, needed, {"STREAM.NAMES"})
 
 
 @pytest.mark.needs_nats("2.15")

@@ -12,10 +12,13 @@ from nats3_dagster.archive.account.plan import StreamPlan
 from nats3_dagster.archive.account.rules import account_states, plan_of
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle import create
+from nats3_dagster.catalog.contents.coverage import storable
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import find_stream
-from nats3_dagster.model.account_rule import KeptRule
+from nats3_dagster.model import StreamState
+from nats3_dagster.model.account_rule import DerivedStream, KeptRule
+from nats3_dagster.model.stream import is_unfinished
 from nats3_dagster.workspace import Workspace
 
 # Seconds after which a call begins no other stream: Dagster gives a tick 60.
@@ -56,6 +59,7 @@ def follow(workspace: Workspace, *, budget_s: float = BUDGET_S) -> list[Followed
 def _follow(workspace: Workspace, kept: KeptRule, streams: Sequence[StreamPlan], until: float) -> Followed:
     found = Followed(kept, tuple(streams))
     _mark(workspace, found)
+    _keep_derived(workspace, found)
     for one in streams:
         if one.action != "create" and (one.action != "remade" or kept.rule.remade != "adopt"):
             continue
@@ -102,3 +106,37 @@ def _mark(workspace: Workspace, found: Followed) -> None:
         accounts.release([archive.archive_id for archive in released])
     found.ended += [archive.name for archive in gone]
     found.released += [archive.name for archive in released]
+
+
+def _keep_derived(workspace: Workspace, found: Followed) -> None:
+    """Keep how the streams are made again that have no archive because all that they have is of others."""
+    restores, kept = workspace.catalog.account_restores, found.rule
+    known = {one.stream: one for one in restores.derived(kept)}
+    present = {one.stream: one for one in found.streams if one.state}
+    derived = [one.state for one in present.values() if one.is_derived and one.state]
+    changed = [state for state in derived if _is_new(state, known.get(state.name))]
+    gone = [
+        one.stream
+        for one in known.values()
+        if one.gone_at is None and one.stream not in present and find_stream(workspace.link, one.stream) is None
+    ]
+    dropped = [
+        one.stream
+        for one in present.values()
+        if one.stream in known and not one.is_derived and one.state and not is_unfinished(one.state.config)
+    ]
+    if changed:
+        restores.keep_derived(kept, changed)
+    if gone:
+        restores.mark_gone(kept, gone)
+    if dropped:
+        restores.drop(kept, dropped)
+
+
+def _is_new(state: StreamState, known: DerivedStream | None) -> bool:
+    """True if the catalog does not have the stream as it is. One that is being restored is not looked at."""
+    if is_unfinished(state.config):
+        return False
+    if known is None or known.gone_at is not None:
+        return True
+    return (known.config, known.consumers) != (storable(state.config), state.consumers)

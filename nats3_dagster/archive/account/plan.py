@@ -35,6 +35,8 @@ class StreamPlan:
     spec: ArchiveSpec | None = None
     # The archive of the rule.
     archive: AccountArchive | None = None
+    # True if it is left out because all that it has is of other streams: a restore makes it from them.
+    is_derived: bool = False
 
     @property
     def archive_name(self) -> str:
@@ -53,6 +55,10 @@ def plan(
     """Returns what the rule says of each stream, by name. `rule_id`: of a rule of the catalog; None for one that is to
     be created. `older`: the rules before it, whose streams are theirs."""
     return _Plan(rule, states, archives, rule_id, older).streams()
+
+
+class _Derived(OperatorError):
+    """All that a stream has is of other streams."""
 
 
 class _Plan:
@@ -90,7 +96,7 @@ class _Plan:
                 raise OperatorError(f"its archive {deleted.name} was deleted", Next.CREATE_ARCHIVE_AGAIN())
             return StreamPlan(name, "create", state=state, spec=self._spec(state))
         except Nats3Error as error:
-            return StreamPlan(name, "left_out", error, state)
+            return StreamPlan(name, "left_out", error, state, is_derived=isinstance(error, _Derived))
 
     def _archived(self, name: str, own: AccountArchive, state: StreamState | None) -> StreamPlan:
         if state is None:
@@ -119,7 +125,7 @@ class _Plan:
         if is_unfinished(state.config):
             raise OperatorError("it is being restored")
         if not self._rule.take_mirrors and (origin := self._origin(state)):
-            raise OperatorError(origin, Next.TAKE_MIRRORS(rule=self._rule.name))
+            raise _Derived(origin, Next.TAKE_MIRRORS(rule=self._rule.name))
         judged = verdict(state)
         if judged.mode is None:
             assert judged.error is not None

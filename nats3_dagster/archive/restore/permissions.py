@@ -7,8 +7,13 @@ from nats3_dagster.model.stream import check_stream_name
 def to_restore(archived: str, stream: str, names: Names) -> Permissions:
     """Returns the permissions for a restore of the archived stream under the name `stream`. Raises OperatorError for an
     invalid name."""
+    return restores(archived, check_stream_name(stream), names)
+
+
+def restores(archived: str, stream: str, names: Names) -> Permissions:
+    """The same for a stream, or for all with `*`."""
     api = names.api
-    look, get, make, take, delete = reads(api, check_stream_name(stream))
+    look, get, make, take, delete = reads(api, stream)
     publish = (
         Need("See whether the archived stream still has what is missing in the archive.", reads(api, archived)[:1]),
         Need("Restore: see whether its name and its subjects are free.", (look, f"{api}.STREAM.LIST")),

@@ -108,6 +108,24 @@ def check_name(link: Link, stream: str) -> StreamState | None:
 
 def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     """Everything that can be known before the server is asked for a stream. Raises OperatorError."""
+    planned = described(workspace, spec)
+    check_free(workspace.link, planned.config)
+    return planned
+
+
+def check_free(link: Link, config: Mapping[str, Any]) -> None:
+    """Raises WrongState if a stream of this name, or one that takes some of its subjects, is there."""
+    check_name(link, config["name"])
+    for subject in config.get("subjects") or ():
+        if others := [state.name for state in streams_listening(link, subject)]:
+            raise WrongState(
+                f"Stream {config['name']} would take {subject}, and stream {others[0]} takes some of that",
+                "A subject is of one stream: change the subjects of that one, or delete it",
+            )
+
+
+def described(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
+    """The same without a look at the streams that are there. Raises OperatorError."""
     archive = workspace.catalog.archives.get(spec.archive)
     server = server_info(workspace.link)
     if not server.restores_streams:
@@ -116,7 +134,6 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
             "Replay them instead: their times and sequences are then headers",
         )
     name = spec.name or archive.spec.stream
-    check_name(workspace.link, name)
     life = selected_life(
         workspace,
         archive,
@@ -143,12 +160,6 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
         limits=spec.limits,
         origins=spec.origins,
     )
-    for subject in config.get("subjects") or ():
-        if others := [state.name for state in streams_listening(workspace.link, subject)]:
-            raise WrongState(
-                f"Stream {name} would take {subject}, and stream {others[0]} takes some of that",
-                "A subject is of one stream: change the subjects of that one, or delete it",
-            )
     consumers, problem = _consumers(workspace, archive, life, spec, config)
     return RestorePlan(
         archive,

@@ -26,6 +26,7 @@ from nats3_dagster.jetstream.consumers.paused import pause
 from nats3_dagster.jetstream.read.reader import ReadSpec
 from nats3_dagster.jetstream.restore.entries import compressed, consumer_entry, end, head, message_entries
 from nats3_dagster.jetstream.restore.session import RestoreSession
+from nats3_dagster.jetstream.restore.sourced import SourcedPositions, check_sources
 from nats3_dagster.jetstream.streams import delete_stream, stream_state, update_stream
 from nats3_dagster.model import SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
@@ -60,7 +61,7 @@ def restore(
     with workspace.catalog.locks.restoring(planned.stream, _TURN_S):
         _remove(workspace, planned.stream)
         try:
-            planned, messages, last_seq = _send(workspace, planned, on_progress)
+            planned, messages, last_seq, positions = _send(workspace, planned, on_progress)
             fault_point("restore.sent")
             proof = None
             if verify and not messages:
@@ -69,6 +70,7 @@ def restore(
                 own = stream_state(workspace.link, planned.stream).incarnation
                 proof = compare(workspace, planned, ReadSpec(own, SeqRange(1, last_seq)))
             check_consumers(workspace, planned, proof)
+            check_sources(workspace.link, planned.stream, positions)
             fault_point("restore.proven")
             _pause(workspace, planned, format_time(time.time_ns() + _AT_LAST_S * SECOND_NS))
             update_stream(workspace.link, planned.config)
@@ -99,10 +101,10 @@ def _pause(workspace: Workspace, planned: RestorePlan, until: str | None) -> Non
 
 def _send(
     workspace: Workspace, planned: RestorePlan, on_progress: Callable[[int], object]
-) -> tuple[RestorePlan, int, int]:
+) -> tuple[RestorePlan, int, int, dict[str, int]]:
     """Send consumers and messages; the plan, with each consumer at its place in a stream that begins with the first
-    message; the number of messages, and the last sequence of the stream. Raises OperatorError if there is no
-    message."""
+    message, and each source at the one after the last; the number of messages, the last sequence of the stream, and of
+    each source. Raises OperatorError if there is no message."""
     batches = planned.batches(workspace)
     first = next(batches, None)
     if first is None and not planned.spec.empty:
@@ -114,15 +116,17 @@ def _send(
     for one in planned.consumers:
         config = {**one.config, "pause_until": _FOR_NOW}
         session.send(compressed(consumer_entry(one.position, config, time.time_ns())))
-    sent = last = 0
+    sourced, sent, last = SourcedPositions(planned.config), 0, 0
     for batch in chain([first] if first else [], batches):
         session.send(compressed(message_entries(batch)))
+        sourced.add(batch)
         sent, last = sent + batch.num_rows, int(batch.column("seq")[-1].as_py())
         on_progress(sent)
         fault_point("restore.sending")
     session.send(compressed(end()))
     session.finish()
-    return planned, sent, max(last, planned.last_seq)
+    planned = replace(planned, config=sourced.config())
+    return planned, sent, max(last, planned.last_seq), sourced.positions()
 
 
 def _state(planned: RestorePlan, first: pa.RecordBatch | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from nats3_dagster.archive.account.permissions import to_follow
+from nats3_dagster.archive.account.permissions import to_follow, to_restore_account
 from nats3_dagster.archive.permissions import Permissions, configuration, names_here, to_capture
 from nats3_dagster.archive.restore.permissions import to_restore
 from nats3_dagster.cli.terminal import completing
@@ -36,7 +36,9 @@ def permissions(
     create_stream: Annotated[bool, typer.Option("--create-stream", help="Replays may create that stream.")] = False,
     restore: Annotated[
         str | None,
-        typer.Option("--restore", metavar="STREAM", help="Also restore the stream, under this name."),
+        typer.Option(
+            "--restore", metavar="STREAM", help="Also restore the stream, under this name; of a rule only that: '*'."
+        ),
     ] = None,
     only_replay: Annotated[
         bool, typer.Option("--only-replay", help="Only permissions for replays, none for captures.")
@@ -54,9 +56,11 @@ def permissions(
         names = names_here(workspace)
         if account is not None:
             rule = workspace.catalog.accounts.get(account).rule
-            if write_subject or restore:
-                raise OperatorError("A rule replays and restores nothing", "Give the name of an archive")
-            _show(output, to_follow(rule, names))
+            if write_subject:
+                raise OperatorError("A rule replays nothing", "Give the name of an archive")
+            if restore not in (None, "*"):
+                raise OperatorError("A rule restores all its streams", "Give --restore '*'")
+            _show(output, to_restore_account(names) if restore else to_follow(rule, names))
             return
         assert name is not None
         spec = workspace.catalog.archives.get(name).spec

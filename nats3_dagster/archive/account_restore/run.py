@@ -1,0 +1,170 @@
+"""The run of an account's restore: its streams are made several at a time, origins first.
+
+Invariant: a stream is whole and compared, or it is not there. A run that stopped is run again: what it had made is
+found by the record of it, or by a comparison with the archive, and the rest is made.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from nats3_dagster.archive.account_restore.fill import check_filled
+from nats3_dagster.archive.account_restore.order import levels
+from nats3_dagster.archive.account_restore.spec import AccountRestorePlan, StreamRestore
+from nats3_dagster.archive.restore.proof import compare
+from nats3_dagster.archive.restore.run import restore
+from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, WrongState
+from nats3_dagster.fault_points import fault_point
+from nats3_dagster.jetstream.read.reader import ReadSpec
+from nats3_dagster.jetstream.streams import create_stream, stream_state
+from nats3_dagster.model import SeqRange, StreamState
+from nats3_dagster.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRestored:
+    """The end of one stream of an account's restore."""
+
+    one: StreamRestore
+    # As the server describes it; None where there is none.
+    state: StreamState | None = None
+    # Messages that were compared with the archive, or with the origin of a mirror, and are equal.
+    compared: int = 0
+    # Messages that their own time to live, or a limit of the stream, removed.
+    ended: int = 0
+    # Seconds that it took.
+    seconds: float = 0.0
+    # Why it is not there, or not as it is to be.
+    error: Nats3Error | None = None
+
+
+class Stopped(Exception):
+    """The run was interrupted."""
+
+
+def run(
+    workspace: Workspace,
+    planned: AccountRestorePlan,
+    *,
+    verify: bool = True,
+    on_progress: Callable[[int], object] = int,
+) -> tuple[StreamRestored, ...]:
+    """Make the streams of the plan, each by itself: one that fails does not stop the others. `on_progress` is called
+    with the number of messages that were sent of all.
+
+    Raises WrongState, and makes nothing, where the plan or a comparison refuses."""
+    if planned.refusal:
+        raise planned.refusal
+    working = _Working(workspace, planned, verify, on_progress)
+    compared = working.compare()
+    groups = levels(one for one in planned.streams if one.action in ("restore", "make", "compare", "done"))
+    made = [done for group in groups for done in working.all(group, compared)]
+    gone = [StreamRestored(one) for one in planned.streams if one.action == "left_out"]
+    return (*made, *gone)
+
+
+class _Working:
+    def __init__(
+        self, workspace: Workspace, planned: AccountRestorePlan, verify: bool, on_progress: Callable[[int], object]
+    ) -> None:
+        self._workspace, self._planned, self._verify = workspace, planned, verify
+        self._on_progress, self._lock, self._sent = on_progress, threading.Lock(), dict[str, int]()
+        self._stop = threading.Event()
+
+    def compare(self) -> dict[str, StreamRestored]:
+        """Compare streams that are there with the archive. Raises WrongState with the first one that is another."""
+        there = [one for one in self._planned.streams if one.action == "compare"]
+        found = self._each(there, self._compared)
+        for done in found:
+            if done.error:
+                one = done.one
+                raise WrongState(
+                    f"Stream {one.stream} exists, and is not as archive {one.archive} has it: {done.error.what}",
+                    "Delete it or leave it out, and restore again: nothing was changed",
+                )
+        return {done.one.stream: done for done in found}
+
+    def all(self, group: Sequence[StreamRestore], compared: dict[str, StreamRestored]) -> list[StreamRestored]:
+        """Make the streams of a group, whose origins are there."""
+
+        def work(one: StreamRestore) -> StreamRestored:
+            return self._made(one, compared.get(one.stream))
+
+        return self._each(group, work)
+
+    def _each(
+        self, streams: Sequence[StreamRestore], work: Callable[[StreamRestore], StreamRestored]
+    ) -> list[StreamRestored]:
+        with self._stopping(), ThreadPoolExecutor(self._planned.spec.at_once) as threads:
+            futures: list[Future[StreamRestored]] = [threads.submit(self._timed, work, one) for one in streams]
+            try:
+                wait(futures)
+            except BaseException:
+                self._stop.set()
+                threads.shutdown(cancel_futures=True)
+                raise
+            return [future.result() for future in futures]
+
+    @contextmanager
+    def _stopping(self) -> Any:
+        try:
+            yield
+        except BaseException:
+            self._stop.set()
+            raise
+
+    def _timed(self, work: Callable[[StreamRestore], StreamRestored], one: StreamRestore) -> StreamRestored:
+        began = time.monotonic()
+        try:
+            self._check_stop()
+            done = work(one)
+        except Nats3Error as error:
+            if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+                raise
+            return StreamRestored(one, seconds=time.monotonic() - began, error=error)
+        return StreamRestored(done.one, done.state, done.compared, done.ended, time.monotonic() - began, done.error)
+
+    def _compared(self, one: StreamRestore) -> StreamRestored:
+        assert one.planned
+        state = stream_state(self._workspace.link, one.stream)
+        if state.last_seq < one.planned.last_seq:
+            raise WrongState(f"its last sequence is {state.last_seq}, and that of the archive {one.planned.last_seq}")
+        if not one.messages:
+            return StreamRestored(one, state)
+        proof = compare(self._workspace, one.planned, ReadSpec(state.incarnation, SeqRange(1, one.planned.last_seq)))
+        return StreamRestored(one, state, proof.equal, proof.ended)
+
+    def _made(self, one: StreamRestore, compared: StreamRestored | None) -> StreamRestored:
+        workspace, restores = self._workspace, self._workspace.catalog.account_restores
+        fault_point("account.restore")
+        if one.action == "restore":
+            assert one.planned
+            done = restore(workspace, one.planned, verify=self._verify, on_progress=lambda sent: self._count(one, sent))
+            state, equal = done.state, done.proof.equal if done.proof else 0
+            ended = done.proof.ended if done.proof else 0
+            fault_point("account.restored")
+            restores.add_restored(self._planned.kept, state, self._planned.spec.to_ns, done.messages)
+        elif one.action == "make":
+            state, equal, ended = create_stream(workspace.link, one.wanted), 0, 0
+        else:
+            state, equal, ended = stream_state(workspace.link, one.stream), 0, 0
+            if compared:
+                equal, ended = compared.compared, compared.ended
+                restores.add_restored(self._planned.kept, state, self._planned.spec.to_ns, one.messages)
+        if self._verify and not one.planned:
+            equal = check_filled(workspace.link, one, self._check_stop)
+        return StreamRestored(one, state, equal, ended)
+
+    def _count(self, one: StreamRestore, sent: int) -> None:
+        self._check_stop()
+        with self._lock:
+            self._sent[one.stream] = sent
+            self._on_progress(sum(self._sent.values()))
+
+    def _check_stop(self) -> None:
+        if self._stop.is_set():
+            raise Stopped
