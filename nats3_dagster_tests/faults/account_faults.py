@@ -30,10 +30,11 @@ _ARCHIVES = """
 """
 
 
-def make_rule(match: str, exclude: tuple[str, ...] = ()) -> None:
+def make_rule(match: str, exclude: tuple[str, ...] = (), take_mirrors: bool = False) -> None:
     """In a process of its own: make the rule."""
     with Workspace(Settings.load()) as workspace:
-        rules.create(workspace, AccountRule(RULE, BUCKET, (match,), exclude, "{stream}"))
+        rule = AccountRule(RULE, BUCKET, (match,), exclude, "{stream}", take_mirrors=take_mirrors)
+        rules.create(workspace, rule)
 
 
 def change_rule(exclude: tuple[str, ...]) -> None:
