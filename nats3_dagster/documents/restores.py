@@ -5,6 +5,7 @@ from typing import Self
 from pydantic import Field
 
 from nats3_dagster.archive.restore.consumers import PlannedConsumer
+from nats3_dagster.archive.restore.folder import Written
 from nats3_dagster.archive.restore.plan import RestorePlan
 from nats3_dagster.archive.restore.run import Restored
 from nats3_dagster.documents.base import Document, time_of
@@ -54,6 +55,9 @@ class RestoredStream(Document):
     left_out: list[str] = Field(description="Settings that the archived stream has, and this one has not, or others.")
     consumers: list[RestoredConsumer] = Field(description="Durables that come back at their position.")
     removed: list[str] = Field(description="What was removed from the archive on purpose, and is not in the stream.")
+    folder: str | None = Field(
+        default=None, description="Where it was written as a backup; null for a stream, and for a plan."
+    )
 
     @classmethod
     def of(cls, planned: RestorePlan, done: Restored | None) -> Self:
@@ -74,4 +78,18 @@ class RestoredStream(Document):
             left_out=list(planned.left_out),
             consumers=[RestoredConsumer.of(one) for one in planned.consumers],
             removed=[part.text for part in planned.removed],
+        )
+
+    @classmethod
+    def written(cls, planned: RestorePlan, done: Written) -> Self:
+        """The document of a stream that was written as a backup."""
+        state = done.state
+        return cls.of(planned, None).model_copy(
+            update={
+                "messages": done.messages,
+                "folder": str(done.folder),
+                **{name: state[name] for name in ("first_seq", "last_seq")},
+                "first_time": state["first_ts"],
+                "last_time": state["last_ts"],
+            }
         )

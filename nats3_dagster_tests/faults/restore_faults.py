@@ -1,7 +1,10 @@
 """Faults: a stream is made again from its archive, and the process dies, or the server, or two do it at once."""
 
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from nats3_dagster.archive.restore.folder import write_folder
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
 from nats3_dagster.archive.restore.run import restore
 from nats3_dagster.settings import Settings
@@ -9,6 +12,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults import jobs
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
+from nats3_dagster_tests.support.backups import restore_backup
 from nats3_dagster_tests.support.wire import Message
 
 _POINTS = {
@@ -16,11 +20,22 @@ _POINTS = {
     "sent": "kill -9 of a restore of a stream before it compares",
 }
 
+_OF_FOLDERS = {
+    "writing": "kill -9 of a process that writes an archive as a backup, while it writes",
+    "written": "kill -9 of a process that writes an archive as a backup, before the folder has its name",
+}
+
 
 def restore_stream(archive: str) -> int:
     """In a process of its own: make the stream again; its messages."""
     with Workspace(Settings.load()) as workspace:
         return restore(workspace, plan(workspace, RestoreSpec(archive))).messages
+
+
+def write_backup(archive: str, folder: str) -> int:
+    """In a process of its own: write the stream as a backup; its messages."""
+    with Workspace(Settings.load()) as workspace:
+        return write_folder(workspace, plan(workspace, RestoreSpec(archive, as_backup=True)), Path(folder)).messages
 
 
 def lost_stream(trial: Trial, **config: object) -> list[Message]:
@@ -66,6 +81,29 @@ def _killed(trial: Trial, point: str) -> None:
 for _point, _breaks in _POINTS.items():
     fault(f"restore a stream, {_point}", _breaks, since=(2, 15), short=_point == "sending")(
         partial(_killed, point=_point)
+    )
+
+
+def _folder_killed(trial: Trial, point: str) -> None:
+    """There is no folder until one is whole; the next run leaves nothing of those that were cut."""
+    before = lost_stream(trial)
+    with TemporaryDirectory() as parent:
+        folder = Path(parent, "backup")
+        for _ in range(trial.random.randint(1, 3)):
+            if not folder.exists():
+                passes = trial.random.randint(1, 3) if point == "writing" else 1
+                trial.run(write_backup, ARCHIVE, str(folder), fault=f"backup.{point}:kill:{passes}")
+        if not folder.exists():
+            trial.finish(write_backup, ARCHIVE, str(folder))
+        left = sorted(path.name for path in Path(parent).iterdir())
+        trial.expect(left == ["backup"], "unclear", f"beside the backup there is {left}")
+        restore_backup(trial.servers.nats.url, folder)
+    judge(trial, before)
+
+
+for _point, _breaks in _OF_FOLDERS.items():
+    fault(f"write a backup, {_point}", _breaks, since=(2, 15), short=_point == "writing")(
+        partial(_folder_killed, point=_point)
     )
 
 

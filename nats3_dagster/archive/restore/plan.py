@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
@@ -12,12 +12,16 @@ from nats3_dagster.archive.restore.consumers import PlannedConsumer, kept_consum
 from nats3_dagster.archive.restore.life import SelectedLife, selected_life
 from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.errors import Nats3Error, OperatorError, StoreError, WrongState
+from nats3_dagster.jetstream.codes import RESTORE_SINCE
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.server import server_info
+from nats3_dagster.jetstream.server import ServerInfo, server_info
 from nats3_dagster.jetstream.streams import find_stream, streams_listening
 from nats3_dagster.model import Archive, Incarnation, Selection, StreamState
 from nats3_dagster.model.stream import STREAM_NAME, is_unfinished
 from nats3_dagster.workspace import Workspace
+
+# The server that a backup is written for: it has each setting, and takes a message of any size that a server can take.
+_ANY_SERVER: Final = ServerInfo((*RESTORE_SINCE, 0), "", "", 64 << 20, jetstream=True, clustered=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class RestoreSpec:
     empty: bool = False
     # True to give the stream the mirror or the sources that the archived one has.
     origins: bool = False
+    # True to write it as a backup: no server is asked for a stream, so that none may stand in the way.
+    as_backup: bool = False
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -109,7 +115,8 @@ def check_name(link: Link, stream: str) -> StreamState | None:
 def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     """Everything that can be known before the server is asked for a stream. Raises OperatorError."""
     planned = described(workspace, spec)
-    check_free(workspace.link, planned.config)
+    if not spec.as_backup:
+        check_free(workspace.link, planned.config)
     return planned
 
 
@@ -127,7 +134,7 @@ def check_free(link: Link, config: Mapping[str, Any]) -> None:
 def described(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     """The same without a look at the streams that are there. Raises OperatorError."""
     archive = workspace.catalog.archives.get(spec.archive)
-    server = server_info(workspace.link)
+    server = _ANY_SERVER if spec.as_backup else server_info(workspace.link)
     if not server.restores_streams:
         raise WrongState(
             f"{server.name} cannot restore messages at their sequences and times: servers from 2.15 can",

@@ -1,9 +1,11 @@
 """`nats3 stream restore`: a stream made again from its archive."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from nats3_dagster.archive.restore.folder import check_folder, write_folder
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
 from nats3_dagster.archive.restore.run import restore as restore_stream
 from nats3_dagster.cli.installation.stream_commands import Storage
@@ -64,6 +66,15 @@ def restore(
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="Compare every message with the archive afterwards.")
     ] = True,
+    into_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--into-file",
+            metavar="DIR",
+            help="Make no stream: write a backup into this folder, for `nats stream restore`. It may not exist yet, or "
+            "must be empty.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be restored, and make nothing.")] = False,
     output: Output = Format.table,
 ) -> None:
@@ -83,18 +94,30 @@ def restore(
         over_gaps=over_gaps,
         consumers=tuple(consumers or ()),
         incarnation=incarnation,
+        as_backup=into_file is not None,
     )
+    if into_file:
+        check_folder(into_file)
     with Workspace(Settings.load()) as workspace:
         planned, done = plan(workspace, spec), None
-        if not dry_run:
+        document = RestoredStream.of(planned, None)
+        if into_file and not dry_run:
+            with bar(f"write {into_file}") as on_count:
+                written = write_folder(
+                    workspace, planned, into_file, on_progress=lambda sent: on_count(sent, planned.messages)
+                )
+            document = RestoredStream.written(planned, written)
+        elif not dry_run:
             with bar(f"restore {planned.stream}") as on_count:
                 done = restore_stream(
                     workspace, planned, verify=verify, on_progress=lambda sent: on_count(sent, planned.messages)
                 )
-    document = RestoredStream.of(planned, done)
+            document = RestoredStream.of(planned, done)
     show_one(output, document.plain(), _lines(document))
     if dry_run:
-        note("A dry run: no stream was made")
+        note("A dry run: nothing was written" if into_file else "A dry run: no stream was made")
+    elif document.folder:
+        note(f"No stream was made. A server from 2.15 restores it: nats stream restore {into_file}")
     elif document.proven is not None:
         note(f"Each message of stream {document.stream} is as archive {archive} has it")
     if document.left_out:
@@ -105,6 +128,7 @@ def restore(
 def _lines(document: RestoredStream) -> dict[str, Any]:
     return {
         "stream": document.stream,
+        "folder": document.folder,
         "archive": document.archive,
         "of the stream of": when(document.of_life),
         "messages": document.messages,

@@ -21,6 +21,9 @@ from nats3_dagster.model.messages import exact_subjects
 Numbers = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 _MAGIC: Final = b"NATSARC1"
+# A frame of padding, and the bytes of its length, which follows.
+_PADDING: Final = b"\xfe"
+_LENGTH_BYTES = 3
 # Bits of a varint's byte that hold the number; the eighth says that another byte follows.
 _BITS: Final = 7
 # Where a varint of one byte more begins: 2**7, 2**14 ... 2**63.
@@ -30,6 +33,12 @@ _STEPS: Final = np.uint64(1) << np.arange(_BITS, 64, _BITS, dtype=np.uint64)
 def compressed(raw: bytes | memoryview) -> bytes:
     """Returns the bytes as a part of the S2 stream. Parts may be put together."""
     return bytes(cramjam.snappy.compress(raw))
+
+
+def padded(part: bytes, size: int) -> bytes:
+    """Returns a compressed part and a frame that readers skip, `size` bytes together."""
+    left = size - len(part) - len(_PADDING) - _LENGTH_BYTES
+    return part + _PADDING + left.to_bytes(_LENGTH_BYTES, "little") + bytes(left)
 
 
 def head(state: Mapping[str, Any]) -> bytes:
