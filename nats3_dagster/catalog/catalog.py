@@ -10,6 +10,7 @@ from nats3_dagster.catalog.archives.accounts import Accounts
 from nats3_dagster.catalog.archives.archives import Archives
 from nats3_dagster.catalog.archives.durables import Durables
 from nats3_dagster.catalog.archives.history import History
+from nats3_dagster.catalog.archives.imports import Imports
 from nats3_dagster.catalog.archives.measures import Measures
 from nats3_dagster.catalog.contents.chunk_sums import ChunkSums
 from nats3_dagster.catalog.contents.chunks import Chunks
@@ -47,6 +48,7 @@ class Catalog:
         self.session = session
         self.accounts = Accounts(session)
         self.account_restores = AccountRestores(session)
+        self.imports = Imports(session)
         self.coverage = Coverages(session)
         self.archives = Archives(session, self.coverage)
         self.chunks = Chunks(session)

@@ -100,7 +100,9 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "stream restore": (
         "nats3 stream restore orders",
         "nats3 stream restore orders --name MONDAY --to-time 2026-11-23T00:00:00Z",
+        "nats3 stream restore orders --into-file ./orders-backup",
     ),
+    "stream import": ("nats3 stream import ./orders-2024 --archive orders_2024 --bucket archive",),
     "stream create": ("nats3 stream create ORDERS --subject 'orders.>' --max-age 7d",),
     "doctor": ("nats3 doctor", "nats3 doctor --spark --bucket archive"),
     "dagster instance": ("nats3 dagster instance",),

@@ -147,9 +147,13 @@ COMMANDS = {
     ),
     "stream": Lazy(
         f"{_CLI}.installation.stream_commands:app",
-        "Streams: list, inspect and create them, and make one again from its archive.",
+        "Streams: list, inspect and create them, make one again from its archive, archive a backup.",
         _DATA,
         {
+            "import": Lazy(
+                f"{_CLI}.installation.import_command:import_",
+                "Make an archive of a backup that `nats stream backup` took, of a server of any release.",
+            ),
             "restore": Lazy(
                 f"{_CLI}.installation.restore_command:restore",
                 "Make a stream again from its archive, with the sequences, times, subjects and headers that it had.",

@@ -46,6 +46,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "alembic_version": (),
     "archive": ("id", "job_id", "revision", "updated_at"),
     # The stream's state is known once it is observed.
+    "imported_archive": None,
     "incarnation": ("id", "first_seq", "last_seq", "first_ns", "last_ns", "messages", "bytes", "observed_at"),
     "coverage": (),
     "chunk": ("id", "dagster_run_id", "committed_at", "captured_at"),

@@ -20,6 +20,7 @@ from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.codes import OLDEST_SERVER
 from nats3_dagster.jetstream.server import ServerInfo, check_jetstream, check_version, server_info
 from nats3_dagster.model import Archive, StreamState
+from nats3_dagster.model.imported import KeptImport
 from nats3_dagster.steps import Next, Step
 from nats3_dagster.workspace import Workspace
 
@@ -58,7 +59,11 @@ def check(workspace: Workspace) -> Iterator[Finding]:
     states: list[StreamState] = []
     archives = _archives(workspace)
     consumers = workspace.catalog.consumers.problems() if archives else {}
+    imports = workspace.catalog.imports.paused() if archives else {}
     for archive in archives:
+        if archive.id in imports:
+            yield _imported(archive, imports[archive.id])
+            continue
         if problem := consumers.get(archive.id):
             what = "the positions of the stream's consumers are not kept as they are"
             yield Finding("warn", AREA, f"Archive {archive.name}: {what}: {problem.what}", problem.hint)
@@ -76,6 +81,14 @@ def check(workspace: Workspace) -> Iterator[Finding]:
             else:
                 yield Finding("fail", AREA, f"Archive {archive.name}: {error.what}", error.hint)
     yield _durability(synced, info, states, embedded=workspace.settings.is_embedded("nats_url"))
+
+
+def _imported(archive: Archive, backup: KeptImport) -> Finding:
+    if backup.finished_at:
+        return Finding("ok", AREA, f"Archive {archive.name} is of a backup: it follows no stream")
+    return Finding(
+        "warn", AREA, f"Archive {archive.name} has a part of a backup: its import was cut", "Import the backup again"
+    )
 
 
 def _archives(workspace: Workspace) -> Sequence[Archive]:

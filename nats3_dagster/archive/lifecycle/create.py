@@ -19,6 +19,7 @@ from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, Deliveries, ReplayPreset, StreamState
 from nats3_dagster.model.account_rule import KeptRule
+from nats3_dagster.model.imported import ImportedBackup
 from nats3_dagster.workspace import Workspace
 
 
@@ -32,11 +33,13 @@ def create(
     paused: bool = False,
     presets: Sequence[ReplayPreset] = (),
     rule: KeptRule | None = None,
+    imported: ImportedBackup | None = None,
 ) -> Archive:
     """The new archive, with its pause and its replays by name; it begins with the oldest message that the stream has
     now, or that its durable has not yet delivered. With `job_name`, whose `archive_name` the spec has, its own name
     gets a number where another job had that name first. With `create_bucket` missing buckets are made, with `take_over`
     a folder is taken that an archive of another catalog owns. `rule`: the rule for an account that has it.
+    `imported`: the backup that it is of.
 
     Raises Conflict when the name is taken, or the folder has another owner; OperatorError for a stream that cannot be
     archived so, or a missing bucket."""
@@ -44,7 +47,9 @@ def create(
         state, missing = _check(workspace, named, create_bucket, take_over)
         for name in missing:
             objects.create_bucket(workspace.settings.store, name)
-        archive = _create(workspace, named, state, job_name=job_name, paused=paused, presets=presets, rule=rule)
+        archive = _create(
+            workspace, named, state, job_name=job_name, paused=paused, presets=presets, rule=rule, imported=imported
+        )
         fault_point("archive.created")
         try:
             folder.claim(workspace, archive, take_over=take_over)

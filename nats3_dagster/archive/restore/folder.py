@@ -8,7 +8,6 @@ Invariant: the folder has all of the backup, on disk, or it is not there. It is 
 and gets its name last.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -35,6 +34,7 @@ from nats3_dagster.jetstream.restore.entries import (
     padded,
 )
 from nats3_dagster.model.messages import exact_subjects
+from nats3_dagster.temporary_folder import locked_folder
 from nats3_dagster.workspace import Workspace
 
 # Names of the files in the folder of a backup.
@@ -148,27 +148,18 @@ def _draft(folder: Path) -> Generator[Path]:
     """A folder beside, for this process alone: without what a process left there that was killed. It is removed at the
     end, unless it got another name. Raises Conflict, OSError."""
     draft = folder.with_name(f".{folder.name}.nats3")
-    draft.mkdir(mode=0o700, exist_ok=True)
-    handle = os.open(draft, os.O_RDONLY)
     try:
-        busy = Conflict(f"Another process writes {folder}", "Wait for it, or choose another folder")
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise busy from None
-        # The one before may have given it its name since.
-        if not draft.exists() or not os.path.samestat(draft.stat(), os.fstat(handle)):
-            raise busy
-        try:
-            for left in draft.iterdir():
-                left.unlink()
-            yield draft
-        except BaseException:
-            with suppress(OSError):
-                shutil.rmtree(draft)
-            raise
-    finally:
-        os.close(handle)
+        with locked_folder(draft):
+            try:
+                for left in draft.iterdir():
+                    left.unlink()
+                yield draft
+            except BaseException:
+                with suppress(OSError):
+                    shutil.rmtree(draft)
+                raise
+    except BlockingIOError:
+        raise Conflict(f"Another process writes {folder}", "Wait for it, or choose another folder") from None
 
 
 def _sync(folder: Path) -> None:

@@ -53,9 +53,17 @@ class Condition:
 
 def conditions(workspace: Workspace, archives: Sequence[Archive], *, aged: bool = False) -> dict[int, Condition]:
     """The condition of each archive, by its id; `aged`: with the age of the oldest message that is not captured.
-    Streams are asked all at once. Raises CatalogError."""
+    Streams are asked all at once, those of archives of a backup not at all. Raises CatalogError."""
     if not archives:
         return {}
+    imports = workspace.catalog.imports.paused()
+    imported = {one.id: _of_backup(workspace, one) for one in archives if one.id in imports}
+    followed = [one for one in archives if one.id not in imports]
+    return imported | (_asked(workspace, followed, aged) if followed else {})
+
+
+def _asked(workspace: Workspace, archives: Sequence[Archive], aged: bool) -> dict[int, Condition]:
+    """The conditions of archives whose streams are followed."""
     with ExitStack() as opened:
         try:
             link = _open(workspace, opened)
@@ -91,6 +99,14 @@ def conditions(workspace: Workspace, archives: Sequence[Archive], *, aged: bool 
 def condition(workspace: Workspace, archive: Archive) -> Condition:
     """The condition of one archive, with the age of the oldest message that is not captured. Raises CatalogError."""
     return conditions(workspace, [archive], aged=True)[archive.id]
+
+
+def _of_backup(workspace: Workspace, archive: Archive) -> Condition:
+    """The condition of an archive whose stream is a backup: as it was archived, whichever stream has its name now."""
+    coverage = workspace.catalog.coverage.all(archive)[-1]
+    state = workspace.catalog.coverage.last_state(coverage.incarnation)
+    assert state is not None, "it was observed when the archive was made"
+    return Condition("ok", waiting=uncaptured(archive, replace(state, last_seq=coverage.last), ()))
 
 
 def _aged(

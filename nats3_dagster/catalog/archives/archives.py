@@ -16,6 +16,7 @@ from psycopg import errors
 
 from nats3_dagster.catalog.archives.accounts import add_archive
 from nats3_dagster.catalog.archives.durables import record_deliveries
+from nats3_dagster.catalog.archives.imports import add_import
 from nats3_dagster.catalog.contents.coverage import Coverages
 from nats3_dagster.catalog.rows import ArchiveRow, ArchiveTotalsRow
 from nats3_dagster.catalog.session.pool import Session
@@ -32,6 +33,7 @@ from nats3_dagster.model import (
     StreamState,
 )
 from nats3_dagster.model.account_rule import KeptRule
+from nats3_dagster.model.imported import ImportedBackup
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.steps import Next
 
@@ -70,11 +72,12 @@ class Archives:
         paused: bool = False,
         presets: Sequence[ReplayPreset] = (),
         rule: KeptRule | None = None,
+        imported: ImportedBackup | None = None,
     ) -> Archive:
         """The new archive, its coverage beginning with the oldest message that the stream has now. `job_name`: where it
         is not the archive's. `deliveries`: of its durable, if it has one. `rule`: the rule for an account that has it.
-        Raises Conflict when a name or the durable is taken or the rule was ended, OperatorError when `state` is another
-        stream's."""
+        `imported`: the backup that it is of. Raises Conflict when a name or the durable is taken or the rule was ended,
+        OperatorError when `state` is another stream's."""
         if state.name != spec.stream:
             raise OperatorError(f"Archive {spec.name} is of stream {spec.stream}, not of {state.name}")
         with self._session.transaction() as sql:
@@ -83,6 +86,8 @@ class Archives:
                 record_deliveries(sql, archive, deliveries)
             if rule:
                 add_archive(sql, rule, archive)
+            if imported:
+                add_import(sql, archive, imported)
             self._coverage.observe(archive, state)
         return archive
 

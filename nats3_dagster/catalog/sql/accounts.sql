@@ -29,7 +29,10 @@ select a.id as archive_id, a.name, a.stream, cardinality(a.subjects) = 0 as is_w
        (select max(greatest(i.created_ns, coalesce(c.restored_ns, 0)))
         from nats3.coverage c join nats3.incarnation i on i.id = c.incarnation_id where c.archive_id = a.id) as created_ns
 from nats3.archive a left join nats3.account_archive m on m.archive_id = a.id
-where a.deleted_at is null or m.rule_id is not null order by a.name, a.id;
+where (a.deleted_at is null or m.rule_id is not null)
+  -- One of a backup has not the stream that lives, unless it was resumed.
+  and not (a.paused and exists (select from nats3.imported_archive b where b.archive_id = a.id))
+order by a.name, a.id;
 
 -- name: ended_at(archive)
 -- When the stream of the archive was found to be deleted; no row, or null, while it is not known to be.

@@ -112,6 +112,9 @@ def _evaluate_capture(
     from nats3_dagster.archive.captures.open import open_source
     from nats3_dagster.archive.source.loss import outlook
 
+    if archive.paused and workspace.catalog.imports.of(archive):
+        resume = Next.RESUME_ARCHIVE(archive=archive.name).worded(naming.words)
+        return SkipReason(f"Archive {archive.name} is of a backup, and follows no stream. {resume}")
     if archive.paused:
         return _evaluate_paused(context, naming, workspace, archive)
     name = archive.name

@@ -43,9 +43,10 @@ class RestoreSession:
             self._link.call(self._send, bytes(self._rest[:whole]))
             del self._rest[:whole]
 
-    def finish(self) -> dict[str, Any]:
-        """Send the end; the server's description of the stream, as STREAM.INFO has it."""
-        return self._link.call(self._finish, bytes(self._rest))
+    def finish(self, patience_s: float = _ANSWER_S) -> dict[str, Any]:
+        """Send the end; the server's description of the stream, as STREAM.INFO has it. Of a backup of before 2.15 the
+        server makes the stream only now: `patience_s` is how long that may take."""
+        return self._link.call(self._finish, bytes(self._rest), patience_s)
 
     async def _send(self, client: Connection, data: bytes) -> None:
         for at in range(0, len(data), self._size):
@@ -67,11 +68,11 @@ class RestoreSession:
             await asyncio.gather(*self._under_way, return_exceptions=True)
             raise
 
-    async def _finish(self, client: Connection, rest: bytes) -> dict[str, Any]:
+    async def _finish(self, client: Connection, rest: bytes, patience_s: float) -> dict[str, Any]:
         await self._send(client, rest)
         while self._under_way:
             await self._answered()
-        return _checked((await client.request(self._subject, b"", timeout=_ANSWER_S)).data)
+        return _checked((await client.request(self._subject, b"", timeout=patience_s)).data)
 
 
 async def _begin(client: Connection, config: Mapping[str, Any], state: Mapping[str, Any]) -> str:
