@@ -16,6 +16,7 @@ from nats3_dagster.archive.status import Outputs, outputs
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Archive, ArchiveTotals, Count
+from nats3_dagster.model.drill import Drill
 from nats3_dagster.objects import Bucket, bucket_exists
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
@@ -47,6 +48,8 @@ class ArchiveMeasure:
     copy_lag_s: Mapping[str, int]
     # Objects that have erased messages and are still there.
     erased_objects: int
+    # The last drill; None where there was none.
+    drill: Drill | None = None
 
     @property
     def archive(self) -> Archive:
@@ -75,6 +78,7 @@ def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> A
     with workspace.catalog.together():  # some calls for each archive
         counts, grown = measures.current(newest_closed(ask_clocks(workspace).earliest_ns)), measures.grown()
         made = outputs(workspace)
+        drills = workspace.catalog.account_restores.drills([sums.archive.id for sums in totals])
         of_source = conditions(workspace, [sums.archive for sums in totals], aged=True)
     return ArchiveMeasures(
         tuple(
@@ -90,6 +94,7 @@ def archive_measures(workspace: Workspace, totals: Sequence[ArchiveTotals]) -> A
                 _by_label(counts, sums.archive.name, "copy_missing"),
                 _by_label(counts, sums.archive.name, "copy_lag"),
                 _by_label(counts, sums.archive.name, "erased_objects").get("", 0),
+                drills.get(sums.archive.id),
             )
             for sums in totals
         ),

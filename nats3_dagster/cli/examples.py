@@ -93,6 +93,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "nats3 account restore all --dry-run",
         "nats3 account restore all --to-time 2026-11-23T00:00:00Z --into standby",
     ),
+    "account drill": (
+        "nats3 account drill all",
+        "nats3 account drill all --match 'KV_*' --all",
+    ),
     "account delete": ("nats3 account delete all",),
     "stream list": ("nats3 stream list",),
     "stream info": ("nats3 stream info ORDERS",),

@@ -143,6 +143,10 @@ COMMANDS = {
                 f"{_CLI}.account.restore_command:restore",
                 "Make the streams of an account again from their archives, as they were at a time.",
             ),
+            "drill": Lazy(
+                f"{_CLI}.account.drill_command:drill",
+                "Restore messages into a server of its own, and compare them: to know that a restore works.",
+            ),
         },
     ),
     "stream": Lazy(

@@ -135,6 +135,30 @@ ARCHIVES = Table[OfArchive](
             lambda one: one.now.completed_at,
         ),
         Row(
+            "nats3_archive_drill_ok",
+            "Whether the last drill of a restore found all as it should be.",
+            GAUGE,
+            lambda one: one.now.drill and one.now.drill.error is None,
+        ),
+        Row(
+            "nats3_archive_drill_timestamp_seconds",
+            "When a drill last found all as it should be.",
+            GAUGE,
+            lambda one: one.now.drill and one.now.drill.proven_at and one.now.drill.proven_at.timestamp(),
+        ),
+        Row(
+            "nats3_archive_restore_seconds",
+            "How long a restore of all messages would take, by the last drill.",
+            GAUGE,
+            lambda one: one.restore_s,
+        ),
+        Row(
+            "nats3_archive_recovery_point_seconds",
+            "How old the moment was at the last drill up to which all is archived.",
+            GAUGE,
+            lambda one: one.now.drill and one.now.drill.rpo_s,
+        ),
+        Row(
             "nats3_archive_captured_messages",
             "Messages in chunks that were committed.",
             COUNTER,

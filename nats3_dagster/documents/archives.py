@@ -12,6 +12,7 @@ from nats3_dagster.archive.source.condition import SourceState
 from nats3_dagster.archive.stored.removal import Swept, SweptOrphans
 from nats3_dagster.documents.base import Document, Words, ratio, stamp, time_of, with_settings
 from nats3_dagster.documents.changes import Difference
+from nats3_dagster.documents.drills import Drill
 from nats3_dagster.model import Archive as Stored
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.spec_table import to_body
@@ -40,6 +41,7 @@ EXAMPLE = to_body(ArchiveSpec("job_1", "jobs", "bucket-1", subjects=("subject-1"
     "ratio": 2.56,
     "first_time": "2026-11-21T06:00:00.000000001Z",
     "last_time": "2026-11-21T06:59:59.999999999Z",
+    "drill": None,
 }
 _Settings = with_settings("ArchiveSettings", ArchiveSpec)
 
@@ -94,6 +96,7 @@ class Archive(_Settings):
     ratio: float | None = Field(description="How many times smaller the messages are in the store.")
     first_time: str | None
     last_time: str | None
+    drill: Drill | None = Field(description="The last drill of a restore; null in lists, and where there was none.")
 
     @classmethod
     def of(cls, job: StoreJob, words: Words) -> "Archive":
@@ -244,4 +247,5 @@ def fields_of(job: StoreJob, words: Words) -> dict[str, Any]:
         "ratio": ratio(sums.payload_bytes, sums.stored_bytes),
         "first_time": time_of(sums.first_ns),
         "last_time": time_of(sums.last_ns),
+        "drill": Drill.of(job.drill, sums.messages, sums.payload_bytes) if job.drill else None,
     }

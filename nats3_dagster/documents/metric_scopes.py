@@ -69,6 +69,12 @@ class OfArchive:
     def waiting(self) -> Backlog | None:
         return self.now.condition.waiting
 
+    @property
+    def restore_s(self) -> float | None:
+        """Seconds that a restore of all messages would take; None where no drill says it."""
+        sums, drill = self.now.totals, self.now.drill
+        return drill.rto_s(sums.messages, sums.payload_bytes) if drill else None
+
     def sum(self, what: str) -> int:
         return self.totals.of(self.name, what)
 

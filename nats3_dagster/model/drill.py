@@ -15,7 +15,7 @@ class Drill:
     messages: int
     # Bytes of their subjects, header blocks and payloads.
     payload_bytes: int
-    # The time that sending them took, in seconds; the comparison is not in it.
+    # The time that restoring and comparing them took, in seconds.
     seconds: float
     # Messages that the live stream still had, and that were the same.
     live: int

@@ -10,9 +10,9 @@ from nats3_dagster.archive.imports import run as imports
 from nats3_dagster.archive.imports.backup import read_backup
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
 from nats3_dagster.archive.restore.run import restore
-from nats3_dagster.dev.backup_server import backup_server
 from nats3_dagster.dev.history import Past
 from nats3_dagster.dev.history import restore_stream as restore_stream_of
+from nats3_dagster.dev.own_server import import_server
 from nats3_dagster.hours import HOUR_NS, SECOND_NS
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
@@ -44,7 +44,7 @@ def import_backup(folder: str) -> int:
     settings = Settings.load()
     backup = read_backup(Path(folder))
     spec = ArchiveSpec(NAME, backup.stream, BUCKET)
-    with backup_server(settings, NAME) as server, Workspace(server.settings) as workspace:
+    with import_server(settings, NAME) as server, Workspace(server.settings) as workspace:
 
         def capture(hours: Sequence[str]) -> None:
             jobs.capture_hours(jobs.SESSION, server.settings, NAME, hours)

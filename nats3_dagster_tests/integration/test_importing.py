@@ -26,9 +26,9 @@ from nats3_dagster.archive.restore.folder import write_folder
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
 from nats3_dagster.archive.restore.run import restore
 from nats3_dagster.archive.source.condition import condition
-from nats3_dagster.dev.backup_server import backup_server
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.dev.nats_server import NatsServer
+from nats3_dagster.dev.own_server import import_server
 from nats3_dagster.errors import Conflict, OperatorError, StreamChanged
 from nats3_dagster.hours import HOUR_NS, hour_of, parse_time
 from nats3_dagster.jetstream.streams import all_streams
@@ -67,7 +67,7 @@ def imported(workspace: Workspace, folder: Path, bucket: str, name: str = "old",
     backup = read_backup(folder)
     asked = ArchiveSpec(name, backup.stream, bucket, **spec)
     imports.check(workspace, backup, asked)
-    with backup_server(workspace.settings, name) as server, Workspace(server.settings) as there:
+    with import_server(workspace.settings, name) as server, Workspace(server.settings) as there:
 
         def begun() -> None:
             server.keep = True
@@ -297,7 +297,7 @@ def test_a_name_that_is_taken_is_refused(
     imported(workspace, tmp_path / "b", bucket, "again")
     with pytest.raises(Conflict, match="There is an archive again already"):
         imported(workspace, tmp_path / "b", bucket, "again")
-    with pytest.raises(Conflict, match="already"), backup_server(workspace.settings, "third"):
+    with pytest.raises(Conflict, match="already"), import_server(workspace.settings, "third"):
         imported(workspace, tmp_path / "b", bucket, "old")
     with pytest.raises(OperatorError, match="bucket"):
         imported(workspace, tmp_path / "b", "no-such-bucket", "third")

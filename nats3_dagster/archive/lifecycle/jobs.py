@@ -1,7 +1,7 @@
 """Archives as jobs of the HTTP API: by their ids, with a status as nats-s3-connector has it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from nats3_dagster.archive.source.loss import Loss, time_to_loss
 from nats3_dagster.archive.stored import removal
 from nats3_dagster.errors import OperatorError, SourceError, Unknown
 from nats3_dagster.model import Archive, ArchiveTotals
+from nats3_dagster.model.drill import Drill
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -27,6 +28,8 @@ class StoreJob:
 
     totals: ArchiveTotals
     condition: Condition
+    # The last drill; None where there was none, or it was not asked for.
+    drill: Drill | None = None
 
     @property
     def archive(self) -> Archive:
@@ -75,13 +78,16 @@ def jobs(
 
 def job(workspace: Workspace, recent: RecentConditions, job_id: UUID) -> StoreJob:
     """Raises Unknown when there is none."""
-    return _with_conditions(recent, [_totals(workspace, find(workspace, job_id))])[0]
+    archive = find(workspace, job_id)
+    one = _with_conditions(recent, [_totals(workspace, archive)])[0]
+    return replace(one, drill=workspace.catalog.account_restores.drills([archive.id]).get(archive.id))
 
 
 def aged(workspace: Workspace, archive: Archive) -> StoreJob:
     """The job of an archive, with the age of the oldest message that is not captured. Raises Unknown when it is
     deleted."""
-    return StoreJob(_totals(workspace, archive), condition(workspace, archive))
+    drill = workspace.catalog.account_restores.drills([archive.id]).get(archive.id)
+    return StoreJob(_totals(workspace, archive), condition(workspace, archive), drill)
 
 
 def find(workspace: Workspace, job_id: UUID) -> Archive:

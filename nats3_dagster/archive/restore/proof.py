@@ -34,10 +34,11 @@ class Proof:
     waiting: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def compare(workspace: Workspace, planned: RestorePlan, read: ReadSpec) -> Proof:
-    """Compare what is read of the stream with the archive. Raises SourceError with the first difference."""
-    stream, live = planned.stream, _Rows(read_batches(workspace.settings.nats, read))
-    may_remove = has_limits(planned.config)
+def compare(workspace: Workspace, planned: RestorePlan, read: ReadSpec, *, removes: bool = False) -> Proof:
+    """Compare what is read of the stream with the archive. `removes`: the stream may have removed messages, whatever
+    its settings are. Raises SourceError with the first difference."""
+    stream, live = read.incarnation.stream, _Rows(read_batches(workspace.settings.nats, read))
+    may_remove = removes or has_limits(planned.config)
     waiting = Waiting(planned.consumers)
     equal = ended = 0
     for batch in planned.batches(workspace):

@@ -56,10 +56,10 @@ def import_(
 def _imported(settings: Settings, backup: Backup, spec: ArchiveSpec, *, create_bucket: bool) -> ImportedArchive:
     """The import, on a server that ends with it."""
     # It imports psutil, which is of an extra.
-    from nats3_dagster.dev.backup_server import backup_server
+    from nats3_dagster.dev.own_server import import_server
 
     check_spark(settings)
-    with backup_server(settings, spec.name) as server, Workspace(server.settings) as workspace:
+    with import_server(settings, spec.name) as server, Workspace(server.settings) as workspace:
 
         def capture(hours: Sequence[str]) -> None:
             for _ in capture_hours(server.settings, spec.name, hours):

@@ -125,12 +125,25 @@ def archive_lines(view: dict[str, Any]) -> dict[str, object]:
         size = text_of(Size(copy["bytes"]))
         since = f" since {text_of(when(copy['since']))}" if copy["since"] else ""
         lines[f"copy in {copy['bucket']}"] = f"{copy['objects']:,} objects ({size}) are missing{since}"
+    if view["drill"]:
+        lines["drill"] = _drill_line(view["drill"])
     if view["holds"]:
         lines["holds"] = ", ".join(f"{hold['name']} ({hold['reason']})" for hold in view["holds"])
     for number, g in enumerate(view["gaps"]):
         some = ", ".join(f"{a}-{b}" for a, b in g["ranges"][:5]) + (" ..." if len(g["ranges"]) > 5 else "")
         lines[f"gap {number + 1}"] = f"{g['sequences']:,} {g['reason']}: {some}"
     return lines
+
+
+def _drill_line(drill: dict[str, Any]) -> str:
+    """Returns when restoring was tried, and what a loss of the stream would have cost then."""
+    at = text_of(when(drill["at"]))
+    if drill["error"]:
+        proven = f"; it did at {text_of(when(drill['proven_at']))}" if drill["proven_at"] else ""
+        return f"at {at} restoring did not work{proven}: {drill['error']}"
+    whole = f", all of them would take {drill['rto_s']:,} s" if drill["rto_s"] is not None else ""
+    point = f"; archived up to {_age(drill['rpo_s'])} before" if drill["rpo_s"] is not None else ""
+    return f"at {at} {drill['messages']:,} messages came back in {drill['seconds']:,} s{whole}{point}"
 
 
 def _setting_lines(view: dict[str, Any]) -> dict[str, object]:

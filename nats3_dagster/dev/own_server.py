@@ -1,10 +1,12 @@
-"""A nats-server of our own for one import: on loopback, with a token of its own, in a folder that goes with it."""
+"""A nats-server of our own for an import or a drill: on loopback, with a token of its own, in a folder that goes with
+it."""
 
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import SecretStr
 
@@ -19,20 +21,30 @@ _MAX_PAYLOAD = 64 << 20
 
 
 @dataclass(slots=True)
-class BackupServer:
+class OwnServer:
     """The server while it runs."""
 
     # Those of the caller, with this server instead of theirs. Spark runs here: another host does not reach it.
     settings: Settings
-    # True if the folder is to stay for the next import of this name.
+    # True if the folder is to stay for the next one of this name.
     keep: bool = False
 
 
+def import_server(settings: Settings, archive: str) -> AbstractContextManager[OwnServer]:
+    """The server for imports into an archive. What one left that was killed it has still. Raises Conflict while another
+    process imports into it, EngineError."""
+    busy = Conflict(f"Another process imports into archive {archive}", "Wait for it")
+    return _own_server(settings, home() / "imports" / archive, busy)
+
+
+def drill_server(settings: Settings, rule: str) -> AbstractContextManager[OwnServer]:
+    """The server for drills of a rule. Raises Conflict while another process drills it, EngineError."""
+    busy = Conflict(f"Another process drills rule {rule}", "Wait for it")
+    return _own_server(settings, home() / "drills" / rule, busy)
+
+
 @contextmanager
-def backup_server(settings: Settings, name: str) -> Iterator[BackupServer]:
-    """The server for imports into the archive `name`. What one left that was killed it has still. Raises Conflict while
-    another process imports under this name, EngineError."""
-    folder = home() / "imports" / name
+def _own_server(settings: Settings, folder: Path, busy: Conflict) -> Iterator[OwnServer]:
     try:
         make_folder(folder.parent)
     except OSError as error:
@@ -42,11 +54,11 @@ def backup_server(settings: Settings, name: str) -> Iterator[BackupServer]:
     config = f'authorization: {{token: "{token}"}}\nmax_payload: {_MAX_PAYLOAD}'
     try:
         with locked_folder(folder):
-            server = NatsServer(folder, config=config, name="nats3-import")
+            server = NatsServer(folder, config=config, name="nats3-own")
             # One that is still about to end: its process was killed.
             server.find()
             server.stop()
-            running = BackupServer(_settings(settings, token))
+            running = OwnServer(_settings(settings, token))
             try:
                 server.start()
                 running.settings = running.settings.model_copy(update={"nats_url": server.url})
@@ -56,7 +68,7 @@ def backup_server(settings: Settings, name: str) -> Iterator[BackupServer]:
                 if not running.keep:
                     shutil.rmtree(folder, ignore_errors=True)
     except BlockingIOError:
-        raise Conflict(f"Another process imports into archive {name}", "Wait for it") from None
+        raise busy from None
 
 
 def _settings(settings: Settings, token: str) -> Settings:
