@@ -42,7 +42,7 @@ pytestmark = pytest.mark.needs_nats("2.15")
 
 
 def test_it_is_kept_where_it_changed(workspace: Workspace, wire: Wire, bucket: str, postgres_url: str) -> None:
-    """The last of an hour: a later one takes its place. Without consumers nothing is kept, until there were some."""
+    """Each change; of hours that are over the last one. Without consumers nothing is kept, until there were some."""
     filled(wire)
     archive_of = workspace.catalog.archives.get
     assert kept(workspace, wire, bucket) is None
@@ -54,16 +54,22 @@ def test_it_is_kept_where_it_changed(workspace: Workspace, wire: Wire, bucket: s
     app(workspace).take(3, acked=[2])
     second = record_consumers(workspace, archive_of("a"))
     assert second
-    assert workspace.catalog.consumers.all(archive_of("a")) == (second,)
-    objects = [key for key, _ in sorted(workspace.bucket(bucket).list()) if "/consumers-" in key]
-    assert objects == [first.key, second.key]
-    set_back(postgres_url, "update nats3.kept_consumers set superseded_at = superseded_at - interval '1 day'")
-    assert sweep(workspace) == Swept(1, first.stored_bytes)
-    assert [key for key, _ in workspace.bucket(bucket).list() if "/consumers-" in key] == [second.key]
-    wire.api("CONSUMER.DELETE.EV.app")
+    assert workspace.catalog.consumers.all(archive_of("a")) == (first, second)
+    # As if the hour had ended two hours ago.
+    set_back(postgres_url, "update nats3.kept_consumers set hour = '2026-01-01-00:00'")
+    app(workspace).take(1)
     third = record_consumers(workspace, archive_of("a"))
     assert third
-    assert third.consumers == 0
+    assert [one.key for one in workspace.catalog.consumers.all(archive_of("a"))] == [second.key, third.key]
+    objects = [key for key, _ in sorted(workspace.bucket(bucket).list()) if "/consumers-" in key]
+    assert objects == [first.key, second.key, third.key]
+    set_back(postgres_url, "update nats3.kept_consumers set superseded_at = superseded_at - interval '1 day'")
+    assert sweep(workspace) == Swept(1, first.stored_bytes)
+    assert {key for key, _ in workspace.bucket(bucket).list() if "/consumers-" in key} == {second.key, third.key}
+    wire.api("CONSUMER.DELETE.EV.app")
+    last = record_consumers(workspace, archive_of("a"))
+    assert last
+    assert last.consumers == 0
     assert record_consumers(workspace, archive_of("a")) is None
     wire.api("STREAM.DELETE.EV")
     assert plan(workspace, RestoreSpec("a", consumers=("all",))).consumers == ()
@@ -115,7 +121,7 @@ def test_copies_have_what_is_kept_and_lose_what_is_not(
     app(workspace).take(1)
     second = record_consumers(workspace, archive)
     assert second
-    set_back(postgres_url, "update nats3.kept_consumers set superseded_at = superseded_at - interval '1 day'")
+    set_back(postgres_url, "update nats3.kept_consumers set superseded_at = now() - interval '1 day' where id = 1")
     sweep(workspace)
     copies.copy(workspace, archive)
     assert there() == [second.key]
@@ -189,16 +195,16 @@ def test_runs_and_seals_keep_them(workspace: Workspace, wire: Wire, bucket: str,
     assert delivered() == [0]
     app(workspace).take(4)
     assert nats3.ok("store", "run", "a").err.startswith("Archive a is complete")
-    assert delivered() == [4]
+    assert delivered() == [0, 4]
     app(workspace).take(2)
     # As if the hour had ended.
     list(seal_complete(workspace, archive, hours))
-    assert delivered() == [6]
+    assert delivered() == [0, 4, 6]
     workspace.bucket(bucket).delete(owner_key(archive_prefix("", "a")))
     app(workspace).take(1)
     run_hours(hours, unreadable)
     run_hours([], unreadable)
-    assert delivered() == [6]
+    assert delivered() == [0, 4, 6]
 
 
 def _position(workspace: Workspace, kept: KeptConsumers) -> ConsumerPosition:

@@ -1,7 +1,7 @@
 """Kept consumers: which object has the consumers of a stream as they were at a time.
 
-Invariant: an incarnation has one such object for an hour at most, the one that was observed last. A row is added after
-its object was put, and goes before its object does.
+Invariant: of this hour and the one before it each observation is kept that found a change, of earlier ones the last of
+each hour. A row is added after its object was put, and goes before its object does.
 """
 
 from dataclasses import asdict, dataclass
@@ -10,6 +10,7 @@ from datetime import datetime
 from nats3_dagster.catalog.archives.archives import lock_archive
 from nats3_dagster.catalog.session.pool import Session
 from nats3_dagster.errors import Conflict, Nats3Error, from_json
+from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.model import Archive, Incarnation
 from nats3_dagster.model.consumer import KeptConsumers
 
@@ -53,9 +54,9 @@ class Consumers:
             return tuple(sql.rows(KeptConsumers, "list_consumers", archive=archive.id))
 
     def add(self, archive: Archive, incarnation: Incarnation, kept: KeptConsumers, *, begun: datetime | None) -> bool:
-        """Keep what is in this object, which was put after `begun`, in place of what was observed earlier in its hour.
-        False, and nothing changes, if a later observation of the hour is kept. Raises Conflict if the object is being
-        removed, or the archive was deleted."""
+        """Keep what is in this object, which was put after `begun`. Of hours before the last one only what was observed
+        last stays. False, and nothing changes, if it is kept already. Raises Conflict if the object is being removed,
+        or the archive was deleted."""
         named = {"stream": incarnation.stream, "created_ns": incarnation.created_ns}
         with self._session.transaction() as sql:
             lock_archive(sql, archive, _AGAIN)
@@ -64,7 +65,7 @@ class Consumers:
             keys = {"buckets": [kept.bucket], "keys": [kept.key]}
             if reserved or (begun and sql.values(str, "removed_since", **keys, since=begun)):
                 raise Conflict(f"The object {kept.key} is being removed from the store", _AGAIN)
-            sql.run("supersede_consumers", archive=archive.id, hour=kept.hour, observed_ns=kept.observed_ns, **named)
+            sql.run("supersede_consumers", archive=archive.id, hour=hour_of(kept.observed_ns - HOUR_NS), **named)
             return sql.value_or_none(int, "add_consumers", archive=archive.id, **named, **asdict(kept)) is not None
 
     def expire(self, archive: Archive) -> int:

@@ -14,21 +14,25 @@ select k.hour, k.observed_ns, k.last_seq, k.consumers, k.content, k.bucket, k.ke
 from nats3.kept_consumers k where k.archive_id = :archive and k.superseded_at is null
 order by k.observed_ns;
 
--- name: supersede_consumers(archive, stream, created_ns, hour, observed_ns)
--- Lets go what was kept earlier in the same hour.
+-- name: supersede_consumers(archive, stream, created_ns, hour)
+-- Lets go, of each hour before this one, what was kept before the last of the hour.
 update nats3.kept_consumers k set superseded_at = now()
 from nats3.incarnation i
 where i.id = k.incarnation_id and k.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
-  and k.hour = :hour and k.observed_ns < :observed_ns and k.superseded_at is null;
+  and k.hour < :hour and k.superseded_at is null
+  and exists (
+      select from nats3.kept_consumers n
+      where n.archive_id = k.archive_id and n.incarnation_id = k.incarnation_id and n.hour = k.hour
+        and n.observed_ns > k.observed_ns and n.superseded_at is null);
 
 -- name: add_consumers(archive, stream, created_ns, hour, observed_ns, last_seq, consumers, content, bucket, key, sha256, stored_bytes)
--- Keeps the consumers of an incarnation that the archive has, unless a later observation of the hour is kept; the row's id.
+-- Keeps the consumers of an incarnation that the archive has, unless this observation is kept already; the row's id.
 insert into nats3.kept_consumers (archive_id, incarnation_id, hour, observed_ns, last_seq, consumers, content, bucket, key, sha256,
                                   stored_bytes)
 select :archive, i.id, :hour, :observed_ns, :last_seq, :consumers, :content, :bucket, :key, :sha256, :stored_bytes
 from nats3.incarnation i join nats3.coverage c on c.incarnation_id = i.id and c.archive_id = :archive
 where i.stream = :stream and i.created_ns = :created_ns
-on conflict (archive_id, incarnation_id, hour) where superseded_at is null do nothing
+on conflict (archive_id, incarnation_id, observed_ns) where superseded_at is null do nothing
 returning id;
 
 -- name: expire_consumers(archive)

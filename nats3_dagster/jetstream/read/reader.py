@@ -37,6 +37,8 @@ AWAY_S = 60.0  # how long a server may be away in the middle of a read
 # Questions to the leader about what is absent in one batch, at most: all are under way at once. Where more is absent,
 # as under a filter or in a key-value bucket, the consumer is believed (docs/decisions.md, 54).
 _ASKED = 64
+# A stream can have no consumer that only reads: it has all that it may have, or it is a work queue.
+_NO_CONSUMER = (ErrCode.MAX_CONSUMERS, ErrCode.QUEUE_WANTS_ACKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def read_batches(
         try:
             opened = reading.session(patient=before != spec.seqs.first or breaks.count > 0)
         except Refused as error:
-            if error.code != ErrCode.MAX_CONSUMERS:
+            if error.code not in _NO_CONSUMER:
                 raise
             log.warning("%s: reading %s one message at a time", error.what, spec.incarnation.stream)
             yield from reading.without_consumer()
@@ -110,7 +112,7 @@ class _Reading:
         return retrying(lambda: _Session(self).open())
 
     def without_consumer(self) -> Iterator[pa.RecordBatch]:
-        """The rest, from the stream's leader, for a stream that has all the consumers that it may have."""
+        """The rest, from the stream's leader, for a stream that can have no consumer that only reads."""
         spec = self.spec
         rest = SeqRange(self.next, spec.seqs.last)
         with Link(self.options) as link:
@@ -118,7 +120,7 @@ class _Reading:
 
 
 def _may_pass(error: BaseException) -> bool:
-    if isinstance(error, Refused) and error.code == ErrCode.MAX_CONSUMERS:
+    if isinstance(error, Refused) and error.code in _NO_CONSUMER:
         return False
     return isinstance(error, SourceError) and not isinstance(error, StreamChanged)
 

@@ -1,5 +1,5 @@
--- The consumers of a stream as they were at a time: one object for each hour in which something of them changed, the last of that
--- hour.
+-- The consumers of a stream as they were at a time: an object for each look at them that found a change. Of hours that are over
+-- the last of each is kept.
 create table nats3.kept_consumers (
     id             bigint generated always as identity primary key,
     archive_id     bigint not null references nats3.archive,
@@ -19,8 +19,8 @@ create table nats3.kept_consumers (
     -- When a later one took its place, or it was not kept any longer.
     superseded_at  timestamptz
 );
-create unique index kept_consumers_once on nats3.kept_consumers (archive_id, incarnation_id, hour) where superseded_at is null;
-create index kept_consumers_newest on nats3.kept_consumers (archive_id, incarnation_id, observed_ns) where superseded_at is null;
+create unique index kept_consumers_once on nats3.kept_consumers (archive_id, incarnation_id, observed_ns)
+    where superseded_at is null;
 create index kept_consumers_object on nats3.kept_consumers (bucket, key);
 create index kept_consumers_superseded on nats3.kept_consumers (superseded_at) where superseded_at is not null;
 
