@@ -75,6 +75,10 @@ bench: setup
 latency: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.latency $(ARGS)
 
+account: setup
+	@$(RUN) env MESSAGES=$(or $(MESSAGES),1000000) OBJECT_MB=$(or $(OBJECT_MB),64) \
+		$(BIN)/python -m pytest -q -s -n 0 --timeout 1800 nats3_dagster_tests/integration/test_account_day.py
+
 year: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.year $(if $(N),--part $(N)) $(if $(ONLY),--only $(ONLY))
 

@@ -141,11 +141,11 @@ COMMANDS = {
         {
             "restore": Lazy(
                 f"{_CLI}.account.restore_command:restore",
-                "Make the streams of an account again from their archives, as they were at a time.",
+                "Make the streams of an account again from their archives, as they were at a time, with consumers.",
             ),
             "drill": Lazy(
                 f"{_CLI}.account.drill_command:drill",
-                "Restore messages into a server of its own, and compare them: to know that a restore works.",
+                "Restore the newest hour of each archive into a nats-server of its own, and compare each message.",
             ),
         },
     ),

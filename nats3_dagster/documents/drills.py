@@ -1,12 +1,10 @@
-"""Drills: messages restored into a server of our own and compared, with what that says of a real restore."""
+"""Drills: what the last one of an archive says of a real restore."""
 
-from collections.abc import Sequence
 from typing import Self
 
 from pydantic import Field
 
-from nats3_dagster.archive.account_restore.drill import ArchiveDrill
-from nats3_dagster.documents.base import Document, Words, stamp_of
+from nats3_dagster.documents.base import Document, stamp_of
 from nats3_dagster.model.drill import Drill as Result
 
 
@@ -39,48 +37,4 @@ class Drill(Document):
             seconds=round(one.seconds, 3),
             rto_s=None if rto_s is None else round(rto_s, 3),
             rpo_s=None if one.rpo_s is None else round(one.rpo_s, 3),
-        )
-
-
-class DrilledArchive(Document):
-    """An archive of a drill."""
-
-    archive: str
-    stream: str
-    messages: int = Field(description="Messages that were restored and compared with the archive.")
-    live: int = Field(description="Messages that the live stream still had, and that were the same.")
-    seconds: float
-    rpo_s: float | None = Field(description="How old the moment is up to which all is archived, in seconds.")
-    error: str | None = Field(description="What was not as it should be; null where all was.")
-
-
-class AccountDrill(Document):
-    """A drill of the archives of a rule."""
-
-    rule: str
-    messages: int
-    seconds: float
-    failed: int
-    archives: list[DrilledArchive]
-
-    @classmethod
-    def of(cls, rule: str, found: Sequence[ArchiveDrill], words: Words) -> Self:
-        archives = [
-            DrilledArchive(
-                archive=one.archive.name,
-                stream=one.archive.spec.stream,
-                messages=one.result.messages,
-                live=one.result.live,
-                seconds=round(one.result.seconds, 3),
-                rpo_s=None if one.result.rpo_s is None else round(one.result.rpo_s, 3),
-                error=one.result.error.text_in(words) if one.result.error else None,
-            )
-            for one in found
-        ]
-        return cls(
-            rule=rule,
-            messages=sum(one.messages for one in archives),
-            seconds=round(sum(one.seconds for one in archives), 3),
-            failed=sum(one.error is not None for one in archives),
-            archives=archives,
         )

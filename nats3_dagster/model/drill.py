@@ -29,8 +29,8 @@ class Drill:
     proven_at: datetime | None = None
 
     def rto_s(self, messages: int, payload_bytes: int) -> float | None:
-        """Returns the seconds that a restore of so many messages and bytes would take by this drill, as a figure of
-        its own speed: the larger share counts. None where it restored nothing."""
+        """Returns the seconds that a restore of this number of messages and bytes would take at the speed of the drill:
+        the larger share counts. None where it restored nothing."""
         if not self.messages:
             return None
         share = max(messages / self.messages, payload_bytes / self.payload_bytes if self.payload_bytes else 0)

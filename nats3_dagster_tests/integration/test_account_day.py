@@ -1,7 +1,10 @@
 """An account of 40 streams, archived by one rule while clients write, destroyed, and restored as of a moment in the
-middle. `make account` does the same with a million messages and objects of 64 MB, and says how long each step takes."""
+middle; the `nats` command looks at it too, where it is there. `make account` does the same with a million messages and
+objects of 64 MB, and says how long each step takes."""
 
 import os
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -90,6 +93,10 @@ def test_an_account_as_of_a_moment_in_the_middle(workspace: Workspace, bucket: s
             assert wire.state(name)["messages"] == len(before[name])
         assert day.read() == seen
         assert consumers(wire) == stood
+        if nats_command := shutil.which("nats"):
+            asked = [nats_command, "--server", server.url, "kv", "get", "settings", "b.c", "--raw"]
+            answer = subprocess.run(asked, capture_output=True, timeout=60, check=True).stdout
+            assert answer.strip() == seen["settings b.c"][1]
         # The clients go on.
         day.write(wire, 3)
         eventually(lambda: wire.state("MIRROR_BIG")["last_seq"] == wire.state("BIG")["last_seq"], "mirrors go on")

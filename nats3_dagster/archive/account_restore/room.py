@@ -1,4 +1,4 @@
-"""Room: whether the account that is restored into takes so many streams, consumers and bytes."""
+"""Room: the limits of the account that is restored into, for streams, consumers and bytes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

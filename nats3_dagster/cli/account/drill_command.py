@@ -10,7 +10,7 @@ from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, counted, show, show_one
 from nats3_dagster.cli.terminal.progress import note
 from nats3_dagster.cli.wording import WORDS
-from nats3_dagster.documents.drills import AccountDrill
+from nats3_dagster.documents.account_restores import AccountDrill
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -39,11 +39,11 @@ def drill(
     ] = False,
     output: Output = Format.table,
 ) -> None:
-    """Restore the newest hour of each archive into a nats-server of its own, and compare each message with the archive
-    and with the live stream where that still has it.
+    """Restore the newest hour of each archive into a nats-server of its own, and compare each message.
 
-    The server runs on loopback, in a folder of NATS3_HOME, and ends with the command. Time and result are kept: the
-    archive shows them, and metrics have them."""
+    It is compared with the archive, and with the live stream where that still has it. The server runs on loopback, in a
+    folder of NATS3_HOME, and ends with the command. Time and result are kept: the archive shows them, and metrics have
+    them."""
     # It imports psutil, which is of an extra.
     from nats3_dagster.dev.own_server import drill_server
 

@@ -75,8 +75,7 @@ def restore(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be restored, and make nothing.")] = False,
     output: Output = Format.table,
 ) -> None:
-    """Make the streams of an account again from their archives, as they were: with sequences, times, consumers,
-    mirrors and sources.
+    """Make the streams of an account again from their archives, as they were at a time, with consumers.
 
     Each stream comes back as it was at the time, by its own messages. Nothing begins where one of them cannot be
     restored. A restore that was stopped is run again: it makes what is left. Streams that are there already are

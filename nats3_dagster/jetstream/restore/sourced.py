@@ -1,10 +1,10 @@
 """Sources of a restored stream: how far it had got with each of them, so that the server goes on from there.
 
 A server takes that from the header `Nats-Stream-Source` of the newest message of a source. From 2.15 the header has
-the identity of the source, a hash of when it was created. A restored source was created anew: the server then takes it
-for another stream, and begins with its first message, or with the start that the source is configured with (nats-server
-2.15.1, stream.go: trySetupSourceConsumer; seen: every message came twice). So a restored stream has such a start: the
-sequence after its newest message.
+the identity of the source, a hash of when it was created. A restored source was created again: the server then takes
+it for another stream, and begins with its first message, or with the start that the source is configured with
+(nats-server 2.15.1, stream.go: trySetupSourceConsumer; seen: every message came twice). So a restored stream has such a
+start: the sequence after its newest message.
 """
 
 import re
