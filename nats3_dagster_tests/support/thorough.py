@@ -27,6 +27,7 @@ _THOROUGH = frozenset(
         "faults/test_killed_replay",
         "http/test_fuzz",
         "http/test_load_runs",
+        "integration/test_account_restore_cluster",
         "integration/test_dev_dagster",
         "integration/test_dev_stack",
         "integration/test_disaster",
