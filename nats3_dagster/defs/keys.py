@@ -27,6 +27,10 @@ SEAL_TAG = "nats3/seal"
 EXPORT_TAG = "nats3/export"
 # Tag of the runs of an archive's jobs, in whichever code location: its name.
 ARCHIVE_TAG = "nats3/archive"
+# Tag of the runs that capture or seal several archives of rules for the account, and its values.
+ACCOUNT_TAG, CAPTURES, SEALS = "nats3/account", "captures", "seals"
+# Tag of such a run: which of its archives failed. It tells a person nothing that the steps do not show.
+NOTES_TAG = ".dagster/nats3_notes"
 # Tag of a run that holds a lock while its process lives: which run, and in which database. Dagster's UI hides tags that
 # begin like this; a page of runs would show it in front of all others, and it tells a person nothing.
 HELD_TAG = ".dagster/nats3_held"
@@ -100,6 +104,16 @@ class Naming:
 
     def capture_sensor(self, archive: str) -> str:
         return self.name(f"{archive}_capture_sensor")
+
+    @property
+    def account_captures_sensor(self) -> str:
+        """Returns the name of the sensor that captures the archives of rules. No archive's has one like it: those end
+        with _capture_sensor and _seal_sensor."""
+        return self.name("account_captures_sensor")
+
+    @property
+    def account_seals_sensor(self) -> str:
+        return self.name("account_seals_sensor")
 
     def checks_op(self, archive: str) -> str:
         return AssetKey([*self.prefix, archive, "checks"]).to_python_identifier()

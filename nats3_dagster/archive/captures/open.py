@@ -8,19 +8,22 @@ from nats3_dagster.archive.source.requirements import check_retention
 from nats3_dagster.archive.source.stream_changes import forgotten_error
 from nats3_dagster.errors import Conflict
 from nats3_dagster.hours import format_time
-from nats3_dagster.model import Archive
+from nats3_dagster.model import Archive, StreamState
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 
-def open_source(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> Source:
+def open_source(
+    workspace: Workspace, archive: Archive, *, adopt: bool = False, state: StreamState | None = None
+) -> Source:
     """Returns the archive's source as it is now, and records it in the catalog. A stream that was restored from a
     backup, and has all that is archived, continues its incarnation.
 
     `adopt`: a person said that the archive is to go on with a stream that was deleted and made again; it is then
-    another incarnation of the archive. Raises as `checked_source` does, but with `adopt` not for such a stream."""
-    source = _observed(workspace, archive, adopt=adopt)
+    another incarnation of the archive. `state`: the stream's, where it was just listed. Raises as `checked_source`
+    does, but with `adopt` not for such a stream."""
+    source = _observed(workspace, archive, adopt=adopt, state=state)
     if source.is_restored:
         _continue(workspace, source)
     if adopt and not source.is_restored:
@@ -37,8 +40,8 @@ def open_source(workspace: Workspace, archive: Archive, *, adopt: bool = False) 
     return source
 
 
-def _observed(workspace: Workspace, archive: Archive, *, adopt: bool) -> Source:
-    source = observe_source(workspace, archive, again=adopt)
+def _observed(workspace: Workspace, archive: Archive, *, adopt: bool, state: StreamState | None) -> Source:
+    source = observe_source(workspace, archive, again=adopt, state=state)
     # A backup may have a part of what an object has that no chunk lists. Adopted first, it counts as archived where the
     # two are compared, and is not archived once more as the new stream's.
     if adopt and source.recreated and source.history and adopt_earlier(workspace, source):

@@ -37,12 +37,14 @@ class Source:
         return self.history is not None and self.recreated is None
 
 
-def observe_source(workspace: Workspace, archive: Archive, *, again: bool = False) -> Source:
-    """Compares the archive's stream with the archive. `again`: a comparison with an older backup that this process made
-    before is made again. Raises UnknownStream if the stream is gone, OperatorError for one that no archive can have,
-    SourceError, StoreError."""
+def observe_source(
+    workspace: Workspace, archive: Archive, *, again: bool = False, state: StreamState | None = None
+) -> Source:
+    """Compares the archive's stream with the archive. `again`: a comparison with an older backup that this process
+    made before is made again. `state`: the stream's, where it was just listed. Raises UnknownStream if the stream
+    is gone, OperatorError for one that no archive can have, SourceError, StoreError."""
     check_version(server_info(workspace.link))
-    state = _state(workspace, archive)
+    state = state or _state(workspace, archive)
     if error := unfinished_error(archive, state):
         raise error
     check_sequences(state)

@@ -43,6 +43,25 @@ class Coverages:
             if not sql.value(bool, "has_coverage", archive=archive.id):
                 self._begin(sql, archive, state, incarnation)
 
+    def observe_all(self, states: Sequence[StreamState]) -> None:
+        """Record the states of streams whose incarnations are known, in one statement; the others are left out."""
+        if not states:
+            return
+        with self._session.transaction() as sql:
+            sql.run(
+                "observe_streams",
+                streams=[state.name for state in states],
+                created=[state.incarnation.created_ns for state in states],
+                configs=[json.dumps(storable(state.config)) for state in states],
+                removing=[json.dumps(removing_settings(state.config)) for state in states],
+                firsts=[state.first_seq for state in states],
+                lasts=[state.last_seq for state in states],
+                first_times=[state.first_ns for state in states],
+                last_times=[state.last_ns for state in states],
+                messages=[state.messages for state in states],
+                bytes=[state.bytes for state in states],
+            )
+
     def begin(self, archive: Archive, state: StreamState, start: int = 1) -> None:
         """Record the stream's state and archive this incarnation as well. One made after an earlier one of this archive
         is expected from its first sequence on, or from `start` on if that is later: what expired before it was seen is

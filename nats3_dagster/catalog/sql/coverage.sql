@@ -10,6 +10,23 @@ on conflict (stream, created_ns) do update set
     observed_at = now()
 returning id;
 
+-- name: observe_streams(streams, created, configs, removing, firsts, lasts, first_times, last_times, messages, bytes)
+-- Records the states of many streams whose incarnations are known, as they were seen now. One that is as it was is not
+-- written again.
+update nats3.incarnation as i set
+    config = s.config, removing = i.removing || s.removing, first_seq = s.first_seq, last_seq = s.last_seq,
+    first_ns = s.first_ns, last_ns = s.last_ns, messages = s.messages, bytes = s.bytes, observed_at = now()
+from (
+    select stream, created_ns, config::jsonb as config, removing::jsonb as removing, first_seq, last_seq, first_ns,
+           last_ns, messages, bytes
+    from unnest(:streams::text[], :created::bigint[], :configs::text[], :removing::text[], :firsts::bigint[],
+                :lasts::bigint[], :first_times::bigint[], :last_times::bigint[], :messages::bigint[], :bytes::bigint[])
+        as u (stream, created_ns, config, removing, first_seq, last_seq, first_ns, last_ns, messages, bytes)
+) s
+where i.stream = s.stream and i.created_ns = s.created_ns
+  and (i.first_seq, i.last_seq, i.messages, i.bytes, i.config) is distinct from
+      (s.first_seq, s.last_seq, s.messages, s.bytes, s.config);
+
 -- name: has_coverage(archive)
 -- True if the archive has begun an incarnation.
 select exists (select from nats3.coverage where archive_id = :archive);

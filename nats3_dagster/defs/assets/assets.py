@@ -33,11 +33,11 @@ from nats3_dagster.defs.jobs.failures import step_failures
 from nats3_dagster.defs.jobs.replays import dry_run, refuse_backfill, replay
 from nats3_dagster.defs.jobs.run_config import CaptureConfig, hours_config, hours_schema
 from nats3_dagster.defs.jobs.runs import capture_hours, log_failures, observe_stream
-from nats3_dagster.defs.keys import SEAL_TAG, Naming
+from nats3_dagster.defs.jobs.shared_steps import SharedStep
+from nats3_dagster.defs.keys import ACCOUNT_TAG, SEAL_TAG, SEALS, Naming
 from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
 from nats3_dagster.defs.project.platform import CHUNKS, REPLAY, SEALED, STORAGE_TAG, STREAM, AssetArguments, Platform
 from nats3_dagster.defs.project.policies import kept_fresh
-from nats3_dagster.defs.sensors.backoff import note_failed_hours
 from nats3_dagster.defs.wording import STOPPED_BEFORE_REPLAY, STOPPED_CAPTURE, STOPPED_CHECKS, STOPPED_SEAL
 from nats3_dagster.model import ArchiveSpec, Declaration
 from nats3_dagster.settings import Settings
@@ -96,7 +96,7 @@ def chunks_asset(
     ) -> Iterator[MaterializeResult | AssetMaterialization | AssetCheckEvaluation]:
         captured: list[AssetMaterialization] = []
         try:
-            with step_failures(context, naming, STOPPED_CAPTURE):
+            with step_failures(context, naming, STOPPED_CAPTURE), SharedStep(context, name) as step:
                 # A run that is terminated while this is imported says so too.
                 from nats3_dagster.archive.declared.declaration import ensure_declared
 
@@ -105,7 +105,7 @@ def chunks_asset(
                 if declaration is not None:
                     with Workspace(settings) as workspace:
                         ensure_declared(workspace, declaration)
-                session = start_spark(nats3_spark, settings)
+                session = step.started(lambda: start_spark(nats3_spark, settings))
                 earlier = earlier_hours(context.run.tags)
                 run = HourRun([*earlier, *hours_to_capture])
                 failed = log_failures(context, naming, name)
@@ -114,7 +114,7 @@ def chunks_asset(
                 ):
                     if hour not in earlier:
                         captured.append(event)
-                note_failed_hours(context, run)
+                step.note_failed_hours(run)
                 run.raise_errors()
                 observe_stream(context, naming, settings, name)
         except BaseException:
@@ -150,7 +150,7 @@ def sealed_asset(
     ) -> Iterator[MaterializeResult | AssetMaterialization | AssetObservation]:
         from nats3_dagster.archive.proof.seal import seal_asked
 
-        asked = SEAL_TAG not in context.run.tags
+        asked = SEAL_TAG not in context.run.tags and context.run.tags.get(ACCOUNT_TAG) != SEALS
 
         def events() -> Iterator[Any]:
             hours_to_seal = hours_of_run(context, hours, name)

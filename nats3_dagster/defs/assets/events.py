@@ -152,8 +152,9 @@ def results_of(
 
 
 def is_alone(context: AssetExecutionContext) -> bool:
-    """True if this step is the only one of its run."""
-    return len(context.job_def.graph.node_defs) == 1
+    """True if no step of its run comes after this one."""
+    steps, own = context.job_def.graph.dependency_structure, context.op_execution_context.op_handle.name
+    return not any(steps.output_to_downstream_inputs_for_node(own).values())
 
 
 def chunks_now(

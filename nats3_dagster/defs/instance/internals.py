@@ -42,15 +42,16 @@ from dagster._core.storage.event_log import SqlEventLogStorageMetadata
 from dagster._core.storage.runs import RunStorageSqlMetadata
 from dagster._core.storage.schedules import ScheduleStorageSqlMetadata
 
-# Tags of a run for adjacent hours. They are data in Dagster's storage, and documented for a shell; the constants are
-# imported so that a renamed tag fails a load, and not each run. Without them a sensor could ask for one hour a run. The
-# tag that the UI finds the runs of a job by: repository@location. A run that a shell started is without it, and in no
-# job's list. The tag of a backfill's runs: without it a dry run in a backfill would end as a failed backfill of a run
-# that succeeded.
+# Tags of a run for adjacent hours, and for one. They are data in Dagster's storage, and documented for a shell; the
+# constants are imported so that a renamed tag fails a load, and not each run. Without them a sensor could ask for
+# one hour a run. The tag that the UI finds the runs of a job by: repository@location. A run that a shell started is
+# without it, and in no job's list. The tag of a backfill's runs: without it a dry run in a backfill would end as a
+# failed backfill of a run that succeeded.
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     BACKFILL_ID_TAG,
+    PARTITION_NAME_TAG,
     REPOSITORY_LABEL_TAG,
 )
 
@@ -83,6 +84,7 @@ __all__ = [
     "DATA_VERSION_TAG",
     "IMPLICIT_ASSET_JOB_NAME",
     "NULL_EVENT_POINTER",
+    "PARTITION_NAME_TAG",
     "REPOSITORY_LABEL_TAG",
     "BulkActionStatus",
     "BulkActionsFilter",

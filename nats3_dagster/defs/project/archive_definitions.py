@@ -32,6 +32,7 @@ from nats3_dagster.defs.jobs.jobs import capture_job, replay_job
 from nats3_dagster.defs.keys import Naming
 from nats3_dagster.defs.partitions import ended_hours_from, hours_from
 from nats3_dagster.defs.project.platform import Platform
+from nats3_dagster.defs.sensors.account_captures import Shared
 from nats3_dagster.defs.sensors.sensors import capture_sensor, seal_sensor
 from nats3_dagster.errors import DagsterError, Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec, ReplayPreset
@@ -60,6 +61,8 @@ class Defined:
     presets: tuple[ReplayPreset, ...] = ()
     # Its Iceberg table, if it has one.
     table: ArchiveTable | None = None
+    # True for an archive of a rule for the account: it shares sensors and runs with the others.
+    is_shared: bool = False
 
 
 @dataclass
@@ -75,6 +78,8 @@ class Made:
     # Jobs of assets; Dagster does not name their class.
     jobs: list[Any] = field(default_factory=list[Any])
     sensors: list[SensorDefinition] = field(default_factory=list[SensorDefinition])
+    # The archives of rules: `project.py` makes the sensors that they share.
+    shared: list[Shared] = field(default_factory=list[Shared])
     # By the name of an archive without definitions: why.
     failed: dict[str, Exception] = field(default_factory=dict[str, Exception])
 
@@ -103,6 +108,7 @@ def made(every: Iterable[Defined], naming: Naming, platform: Platform, jobs: Ite
             found.checks += alone.checks
             found.jobs += alone.jobs
             found.sensors += alone.sensors
+            found.shared += alone.shared
     found.sensors += [undefined_sensor(naming, name, error) for name, error in found.failed.items()]
     return found
 
@@ -137,23 +143,27 @@ def _made(defined: Defined, naming: Naming, platform: Platform) -> Made:
     """The definitions of one archive."""
     spec, hours, ended = defined.spec, hours_from(defined.begins_ns), ended_hours_from(defined.begins_ns)
     found = Made([spec.name], {spec.stream})
-    capture = capture_job(naming, spec)
     found.assets += [
         chunks_asset(naming, platform, spec, hours, defined.declaration),
         sealed_asset(naming, platform, spec, ended),
         replay_asset(naming, platform, spec, hours),
     ]
-    found.jobs += [capture, replay_job(naming, spec)]
     found.assets += [preset_asset(naming, platform, spec, preset, ended) for preset in defined.presets]
     found.jobs += [preset_job(naming, spec, preset) for preset in defined.presets]
     if defined.table:
         found.assets.append(table_asset(naming, platform, spec, defined.table))
         found.jobs.append(table_job(naming, spec))
     found.checks.append(checks(naming, spec))
-    found.sensors += [
-        capture_sensor(naming, spec, capture, hours, defined.declaration),
-        seal_sensor(naming, spec, ended),
-    ]
+    if defined.is_shared and defined.id is not None:
+        # Jobs and sensors of each would take a minute to load where there are 1,000.
+        found.shared.append(Shared(spec.name, defined.id, hours.get_first_partition_key() or ""))
+    else:
+        capture = capture_job(naming, spec)
+        found.jobs += [capture, replay_job(naming, spec)]
+        found.sensors += [
+            capture_sensor(naming, spec, capture, hours, defined.declaration),
+            seal_sensor(naming, spec, ended),
+        ]
     if defined.exports:
         declared = defined.declared_exports
         found.assets += [export_asset(naming, platform, spec, export, ended, declared) for export in defined.exports]

@@ -25,6 +25,8 @@ from nats3_dagster.defs.jobs.retention import retention_job, retention_schedule
 from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.project.archive_definitions import Defined, made, undefined
 from nats3_dagster.defs.project.platform import FRAMES, Platform, of_catalog
+from nats3_dagster.defs.sensors.account_captures import account_captures_sensor
+from nats3_dagster.defs.sensors.account_seals import account_seals_sensor
 from nats3_dagster.defs.sensors.account_sensor import account_sensor
 from nats3_dagster.defs.sensors.catalog_sensor import catalog_sensor
 from nats3_dagster.defs.sensors.loaded_archives import LoadedArchives
@@ -75,6 +77,9 @@ def read(
             every = workspace.catalog.exports.all()
             tables = {one.archive: one for one in live_tables(workspace)}
             rules = () if declared is not None else tuple(kept.name for kept in workspace.catalog.accounts.rules())
+            # A code location that chooses its archives may lack those that a run of all takes.
+            of_rules = workspace.catalog.accounts.archives() if rules else ()
+            shared = {one.archive_id for one in of_rules if one.rule_id is not None}
         chosen = dict.fromkeys(totals) if declared is None else declared
         defined = [_defined(name, chosen[name], totals) for name in sorted(chosen)]
         of_archive = {found.archive.id: name for name, found in totals.items()}
@@ -85,7 +90,8 @@ def read(
         kinds = frozenset[str]() if settings.store.folder else frozenset({"s3"})
         with_presets = [_with_presets(one, totals, (presets or {}).get(one.spec.name, ())) for one in defined]
         with_exports = [_with_exports(one, exports[one.spec.name]) for one in with_presets]
-        return [replace(one, table=tables.get(one.spec.name)) for one in with_exports], replace(
+        every_one = [replace(one, table=tables.get(one.spec.name), is_shared=one.id in shared) for one in with_exports]
+        return every_one, replace(
             platform,
             owners=owners,
             rules=rules,
@@ -156,9 +162,10 @@ def definitions_of(
     must: Collection[str] | None = None,
     executor: Any = None,
 ) -> Definitions:
-    """An archive has three assets with checks, two jobs and two sensors; with exports an asset for each, and one more
-    sensor; an asset and a job for each replay by name, and for its Iceberg table. All have five jobs, five sensors, a
-    schedule, resources. An archive whose definitions cannot be made has a sensor that says so.
+    """An archive has three assets with checks, two jobs and two sensors; those of rules for the account have no jobs,
+    and two sensors for all of them. With exports there is an asset for each, and one more sensor; an asset and a job
+    for each replay by name, and for its Iceberg table. All have five jobs, seven sensors, a schedule, resources. An
+    archive whose definitions cannot be made has a sensor that says so.
 
     `chosen`: the names of the archives, where they are not all of the catalog. `must`: the names of those whose error
     is raised, and that of the first where no archive has definitions; None to raise none. Without an `executor` the
@@ -182,6 +189,8 @@ def definitions_of(
         expiry_sensor(naming),
         sweep_sensor(naming),
     ]
+    if found.shared:
+        sensors += [account_captures_sensor(naming, found.shared), account_seals_sensor(naming, found.shared)]
     return Definitions(
         assets=[*found.assets, *streams],
         asset_checks=found.checks,

@@ -29,7 +29,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S, LOOK_BACK = 30, 900, 8
 LOOK_BACK_HOURS = 24
 # Tag of a capture run: the hours that failed in it, while nothing was wrong with the others.
 FAILED_HOURS_TAG = "nats3/failed_hours"
-_FAILED = [DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
+FAILED = [DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 # States of a run that has not ended.
 UNFINISHED = [
     DagsterRunStatus.NOT_STARTED,
@@ -39,7 +39,7 @@ UNFINISHED = [
     DagsterRunStatus.SUSPENDED,
     DagsterRunStatus.CANCELING,
 ]
-_BACKFILLING = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
+BACKFILLING = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
 
 
 def active_capture(instance: DagsterInstance, naming: Naming, archive: str) -> str | None:
@@ -54,7 +54,7 @@ def active_capture(instance: DagsterInstance, naming: Naming, archive: str) -> s
     for run in runs:
         return f"Run {run.run_id} ({run.status.value.lower()}) captures this archive"
     # Between two of its runs there is none to see.
-    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=_BACKFILLING)):
+    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=BACKFILLING)):
         if key in (backfill.asset_selection or ()) or backfill.job_name == job:
             return f"Backfill {backfill.backfill_id} captures this archive"
     return None
@@ -73,16 +73,16 @@ def back_off(
     seconds since 1970. `what` they do begins the sentence; `pause` is the archive whose pause ends them."""
     failed = []
     for record in instance.get_run_records(runs, limit=LOOK_BACK):
-        if record.dagster_run.status not in _FAILED or FAILED_HOURS_TAG in record.dagster_run.tags:
+        if record.dagster_run.status not in FAILED or FAILED_HOURS_TAG in record.dagster_run.tags:
             break
         failed.append(record)
     if not failed:
         return None
-    wait = _wait(failed, now)
+    wait = wait_s(failed, now)
     if wait <= 0:
         return None
-    reason = _reason(instance, failed[0].dagster_run.run_id, pause)
-    return f"{what} failed {_times(failed)}; next try in {wait:.0f} s. {reason}"
+    why = reason(instance, failed[0].dagster_run.run_id, pause)
+    return f"{what} failed {times(failed)}; next try in {wait:.0f} s. {why}"
 
 
 def note_failed_hours(context: AssetExecutionContext, run: HourRun) -> None:
@@ -95,28 +95,33 @@ def note_failed_hours(context: AssetExecutionContext, run: HourRun) -> None:
 def failing_hours(instance: DagsterInstance, job: str, now: float) -> dict[str, str]:
     """Hours that failed in the last runs of the job and have to wait, and why; `now` in seconds since 1970."""
     failures: dict[str, list[RunRecord]] = {}
-    runs = RunsFilter(job_name=job, statuses=_FAILED)
+    runs = RunsFilter(job_name=job, statuses=FAILED)
     for record in instance.get_run_records(runs, limit=LOOK_BACK_HOURS):
-        for hour in record.dagster_run.tags.get(FAILED_HOURS_TAG, "").split(","):
-            row = failures.setdefault(hour, [])
-            # An hour that fails is tried at least so often; what failed long before was mended in between.
-            if hour and (not row or _began(row[-1]) - _ended(record) < 2 * LONGEST_WAIT_S):
-                row.append(record)
-    waits = {hour: _wait(row, now) for hour, row in failures.items() if row}
+        for hour in filter(None, record.dagster_run.tags.get(FAILED_HOURS_TAG, "").split(",")):
+            add_failure(failures.setdefault(hour, []), record)
+    waits = {hour: wait_s(row, now) for hour, row in failures.items() if row}
     return {
-        hour: f"{hour} failed {_times(failures[hour])}; next try in {wait:.0f} s. "
-        f"{_reason(instance, failures[hour][0].dagster_run.run_id, None)}"
+        hour: f"{hour} failed {times(failures[hour])}; next try in {wait:.0f} s. "
+        f"{reason(instance, failures[hour][0].dagster_run.run_id)}"
         for hour, wait in waits.items()
         if wait > 0
     }
 
 
-def _wait(failed: Sequence[RunRecord], now: float) -> float:
+def add_failure(row: list[RunRecord], record: RunRecord) -> None:
+    """Adds a failed run to those that failed in a row, the newest first, unless it is none of them."""
+    # What fails is tried at least so often; what failed long before was mended in between.
+    if not row or _began(row[-1]) - _ended(record) < 2 * LONGEST_WAIT_S:
+        row.append(record)
+
+
+def wait_s(failed: Sequence[RunRecord], now: float) -> float:
     """Seconds from now to the next try, after these failures in a row, the newest first."""
     return min(FIRST_WAIT_S * 2 ** (len(failed) - 1), LONGEST_WAIT_S) - (now - _ended(failed[0]))
 
 
-def _times(failed: Sequence[RunRecord]) -> str:
+def times(failed: Sequence[RunRecord]) -> str:
+    """Returns how often it failed, as text."""
     return f"{len(failed)} times in a row" if len(failed) > 1 else "once"
 
 
@@ -128,12 +133,14 @@ def _began(record: RunRecord) -> float:
     return record.start_time or record.create_timestamp.timestamp()
 
 
-def _reason(instance: DagsterInstance, run_id: str, pause: str | None) -> str:
-    """The error with which the run failed."""
+def reason(instance: DagsterInstance, run_id: str, pause: str | None = None, step: str | None = None) -> str:
+    """The error with which the run failed, or one `step` of it."""
     if (run := instance.get_run_by_id(run_id)) and run.status == DagsterRunStatus.CANCELED:
         or_pause = f", or pause the archive in a shell: nats3 store pause {pause}" if pause else ""
         return f"Run {run_id} was canceled. To have no more of them, switch this sensor off{or_pause}"
     for entry in instance.all_logs(run_id, of_type=DagsterEventType.STEP_FAILURE):
+        if step and entry.step_key != step:
+            continue
         data = entry.get_dagster_event().step_failure_data
         if data.user_failure_data is not None and data.user_failure_data.description:
             return data.user_failure_data.description
