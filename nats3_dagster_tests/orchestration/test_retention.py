@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from dagster import (
     AssetCheckEvaluation,
     AssetExecutionContext,
+    AssetKey,
     AssetMaterialization,
     AssetSelection,
     DagsterEventType,
@@ -14,10 +15,14 @@ from dagster import (
     HourlyPartitionsDefinition,
     asset,
     define_asset_job,
+    in_process_executor,
 )
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
+from dagster._core.test_utils import create_run_for_test
 
-from nats3_dagster.defs.jobs.retention import forget_runs
-from nats3_dagster.defs.keys import KEEPS_UP, NO_GAPS, PROJECT
+from nats3_dagster.defs.jobs.retention import forget_runs, forget_shared_runs
+from nats3_dagster.defs.keys import ACCOUNT_TAG, CAPTURES, KEEPS_UP, NO_GAPS, PROJECT
 
 HOURS = HourlyPartitionsDefinition("2026-11-20-00:00", timezone="UTC", fmt="%Y-%m-%d-%H:00")
 CHUNKS = PROJECT.chunks_key("events")
@@ -56,3 +61,34 @@ def test_runs_that_show_an_hour_or_a_check_stay(instance: DagsterInstance) -> No
         assert instance.get_latest_asset_check_evaluation_record(PROJECT.check_key("events", check)) is not None
     # Again there is nothing to do.
     assert forget_runs(instance, PROJECT, "events", began, now) == 0
+
+
+def test_a_run_of_several_archives_stays_while_it_shows_one_of_them(instance: DagsterInstance) -> None:
+    other = PROJECT.chunks_key("other")
+
+    @asset(key=other, partitions_def=HOURS, output_required=False)
+    def others(context: AssetExecutionContext) -> Iterator[AssetMaterialization]:
+        yield AssetMaterialization(other, partition=context.partition_key)
+
+    job = Definitions(assets=[chunks, others], executor=in_process_executor).resolve_implicit_global_asset_job_def()
+
+    def run(*keys: AssetKey) -> str:
+        made = create_run_for_test(
+            instance,
+            job_name=job.name,
+            tags={ACCOUNT_TAG: CAPTURES, "dagster/partition": "2026-11-20-01:00"},
+            asset_selection=frozenset(keys),
+            asset_check_selection=frozenset(),
+        )
+        assert execute_run(InMemoryJob(job), made, instance).success
+        return made.run_id
+
+    began = datetime.now(UTC) - timedelta(seconds=1)
+    both, first, second = run(CHUNKS, other), run(CHUNKS), run(CHUNKS)
+    now = datetime.now(UTC) + timedelta(seconds=1)
+    assert forget_runs(instance, PROJECT, "events", began, now) == 0
+    assert forget_shared_runs(instance, PROJECT, began, now) == 1
+    assert {one.run_id for one in instance.get_runs()} == {both, second}, first
+    last = run(other)
+    assert forget_shared_runs(instance, PROJECT, began, now + timedelta(seconds=5)) == 1
+    assert {one.run_id for one in instance.get_runs()} == {second, last}

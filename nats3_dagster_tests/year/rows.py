@@ -26,6 +26,7 @@ from nats3_dagster.exports.job import groups_of
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, Selection
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.year import account
 
 Call = Callable[[Workspace], object]
 
@@ -208,6 +209,8 @@ def _check(name: str) -> Call:
     return check
 
 
+# The rows of an account of 1,000 streams begin with it.
+ACCOUNT = "account of 1,000"
 # By what a person calls them.
 ROWS: dict[str, Row] = {
     "tick: capture": Row(_capture_tick, 50),
@@ -238,4 +241,8 @@ ROWS: dict[str, Row] = {
     "read: first round of an hour": Row(_read(1), 300, 400),
     "read: first round of everything": Row(_read(None), 5000, 400),
     "export: an hour": Row(_export, 300, 400),
+    # The last ones: what they need is filled before the first of them, and the others do without it.
+    f"{ACCOUNT}: the code location loads": Row(account.load_location, 15_000, 500, times=1),
+    f"{ACCOUNT}: tick: captures, 50 streams changed": Row(account.captures_tick, 2000, 500),
+    f"{ACCOUNT}: tick: seals, nothing new": Row(account.seals_tick, 2000, 500),
 }

@@ -6,7 +6,7 @@ run, and Dagster shows a check that is older than the newest materialization of 
 
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dagster import (
@@ -14,6 +14,7 @@ from dagster import (
     AssetCheckKey,
     DagsterInstance,
     DefaultSensorStatus,
+    EventLogRecord,
     RunRequest,
     SensorDefinition,
     SensorEvaluationContext,
@@ -21,12 +22,15 @@ from dagster import (
     sensor,
 )
 
+from nats3_dagster.defs.instance.internals import AssetCheckExecutionRecord, check_records
 from nats3_dagster.defs.keys import CHECKS, Naming
 from nats3_dagster.hours import hour_of
 
 INTERVAL_S = 60
 # How long the hours of an archive have not changed: while captures follow each other, each evaluates checks.
 QUIET_S = 60.0
+# Archives of one run.
+ARCHIVES_AT_ONCE = 200
 
 
 def check_sensor(naming: Naming, archives: Collection[str], job: Any) -> SensorDefinition:
@@ -37,14 +41,15 @@ def check_sensor(naming: Naming, archives: Collection[str], job: Any) -> SensorD
         minimum_interval_seconds=INTERVAL_S,
         job=job,
         default_status=DefaultSensorStatus.RUNNING,
-        description="Evaluates the checks of archives whose hours changed since: one run for all of them, and for each "
-        "archive once an hour at most.",
+        description="Evaluates the checks of archives whose hours changed since: one run for 200 of them at most, and "
+        "for each archive once an hour at most.",
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         now = time.time()
         hour, before = hour_of(int(now * 1e9)), _read(context.cursor)
         waiting = [name for name in archives if before.get(name) != hour]
-        late = [name for name in waiting if _is_late(context.instance, naming, name, now)]
+        # The others come with the next tick: a run is made of all its checks at once.
+        late = _late(context.instance, naming, waiting, now)[:ARCHIVES_AT_ONCE]
         if not late:
             return SensorResult(skip_reason="The checks are newer than the hours, or were asked for in this hour")
         asked = {name: at for name, at in before.items() if name in archives} | dict.fromkeys(late, hour)
@@ -54,14 +59,28 @@ def check_sensor(naming: Naming, archives: Collection[str], job: Any) -> SensorD
     return evaluate
 
 
-def _is_late(instance: DagsterInstance, naming: Naming, archive: str, now_s: float) -> bool:
-    """True if Dagster shows a check of the archive as not evaluated since the newest event of its hours."""
-    records = instance.get_asset_records([naming.chunks_key(archive)])
-    newest = records[0].asset_entry.last_materialization_record if records else None
-    if newest is None or now_s - newest.timestamp < QUIET_S:
-        return False
-    for key in _keys(naming, archive):
-        record = instance.get_latest_asset_check_evaluation_record(key)
+def _late(instance: DagsterInstance, naming: Naming, archives: Collection[str], now_s: float) -> list[str]:
+    """The archives of which Dagster shows a check as not evaluated since the newest event of their hours. Two queries,
+    whatever their number."""
+    keys = {naming.chunks_key(name): name for name in archives}
+    events = {
+        keys[record.asset_entry.asset_key]: newest
+        for record in instance.get_asset_records([*keys])
+        if (newest := record.asset_entry.last_materialization_record) and now_s - newest.timestamp >= QUIET_S
+    }
+    records = check_records(instance, [key for name in events for key in _keys(naming, name)])
+    return sorted(
+        name
+        for name, newest in events.items()
+        if _is_late(instance, newest, [records.get(key) for key in _keys(naming, name)])
+    )
+
+
+def _is_late(
+    instance: DagsterInstance, newest: EventLogRecord, records: Sequence[AssetCheckExecutionRecord | None]
+) -> bool:
+    """True if one of these records of checks is from before the newest event of the hours."""
+    for record in records:
         evaluation = record.evaluation if record else None
         # A record that is planned has the event of the plan, whatever its type says.
         if record is None or not isinstance(evaluation, AssetCheckEvaluation):

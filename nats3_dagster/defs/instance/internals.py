@@ -4,7 +4,10 @@ Checked against Dagster 1.13.27. Dagster may move or change any of them in any r
 upgrade of requirements.lock. pyproject.toml admits the later patch releases of the same minor.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from dagster import AssetCheckKey, DagsterInstance
 
 # What `post_process` of a config type raises for a value that it refuses. Dagster's reference of `ConfigType` names it,
 # and no public module has it. Any other error of `post_process` is a crash of the validation, and not its result.
@@ -35,6 +38,9 @@ from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, Bulk
 # What a launcher answers when run monitoring asks whether a run lives. Launchers of one's own are documented, and these
 # two names of their interface are not public. Without them a run that dies with its code server is never found.
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+
+# A type only: a check as Dagster last evaluated it.
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 # The names of Dagster's tables, which `nats3 migrate --grant` grants. Without them it would grant all of the schema
 # public, which may hold tables of others.
@@ -74,6 +80,14 @@ def use_engine(storage: Any, engine: Any) -> None:
     storage._engine = engine
 
 
+def check_records(
+    instance: DagsterInstance, keys: Sequence[AssetCheckKey]
+) -> Mapping[AssetCheckKey, AssetCheckExecutionRecord]:
+    """Returns the newest record of each check. DagsterInstance.get_latest_asset_check_evaluation_record, which is
+    public, asks this for one: 4,000 questions a minute where there are 1,000 archives."""
+    return instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+
+
 __all__ = [
     "ASSET_PARTITION_RANGE_END_TAG",
     "ASSET_PARTITION_RANGE_START_TAG",
@@ -86,6 +100,7 @@ __all__ = [
     "NULL_EVENT_POINTER",
     "PARTITION_NAME_TAG",
     "REPOSITORY_LABEL_TAG",
+    "AssetCheckExecutionRecord",
     "BulkActionStatus",
     "BulkActionsFilter",
     "CheckRunHealthResult",
@@ -98,6 +113,7 @@ __all__ = [
     "SerializableErrorInfo",
     "SqlEventLogStorageMetadata",
     "WorkerStatus",
+    "check_records",
     "get_input_data_version_tag",
     "get_input_event_pointer_tag",
     "use_engine",

@@ -1,0 +1,67 @@
+"""An account of 1,000 streams whose archives one rule made, and what Dagster takes beside it."""
+
+from functools import cache
+from typing import Any
+
+from dagster import DagsterInstance, Definitions, build_sensor_context
+from dagster._core.remote_representation.external_data import RepositorySnap
+from dagster._serdes import serialize_value
+
+from nats3_dagster.archive.account import rules
+from nats3_dagster.archive.account.follow import follow
+from nats3_dagster.defs.project.project import load
+from nats3_dagster.model.account_rule import AccountRule
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.wire import Wire
+
+STREAMS, CHANGED = 1000, 50
+
+
+def fill_account(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Streams with archives of a rule; some of them have messages that a threshold takes."""
+    for n in range(STREAMS):
+        wire.create_stream(f"ACC{n:04}", f"acc{n:04}.>")
+    rules.create(workspace, AccountRule("account", bucket, match=("ACC*",), max_messages=10))
+    while any(found.left for found in follow(workspace)):
+        pass
+    for n in range(CHANGED):
+        wire.publish([(f"acc{n * STREAMS // CHANGED:04}.a", b"", b"x" * 256)] * 10)
+
+
+def load_location(_: Workspace) -> None:
+    """What a code server does when it begins, up to the bytes of its answer."""
+    repository = load().get_repository_def()
+    assert len(serialize_value(RepositorySnap.from_def(repository, defer_snapshots=True))) > 1_000_000
+
+
+def captures_tick(_: Workspace) -> None:
+    (request,) = _tick("account_captures_sensor").run_requests
+    assert len(request.asset_selection) == CHANGED
+
+
+def seals_tick(_: Workspace) -> None:
+    """A tick after one that found everything sealed."""
+    assert not _tick("account_seals_sensor").run_requests
+
+
+def _tick(name: str) -> Any:
+    sensor: Any = _definitions().resolve_sensor_def(name)
+    context = build_sensor_context(instance=_instance(), definitions=_definitions(), cursor=_cursors.get(name))
+    said = sensor(context)
+    _cursors[name] = said.cursor
+    return said
+
+
+# By the name of a sensor: what its last tick left.
+_cursors: dict[str, str] = {}
+
+
+@cache
+def _definitions() -> Definitions:
+    """Loaded once, as in a code server."""
+    return load()
+
+
+@cache
+def _instance() -> DagsterInstance:
+    return DagsterInstance.ephemeral()
