@@ -28,9 +28,10 @@ WORDS = {code: code.with_command(", in a shell: ") for code in Next} | {
     Next.CAPTURE: "Materialize {archive}/chunks",
     Next.CAPTURE_HOUR: "Materialize the hour {hour} of {archive}/chunks again",
     Next.CAPTURE_LACKING: "Materialize the missing hours of {archive}/chunks",
-    Next.CAPTURE_MORE_OFTEN: "Switch on {archive}_capture_sensor, or give the stream more room",
-    Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Switch on {archive}_capture_sensor, or give the stream more room; or "
-    "raise {limit}",
+    Next.CAPTURE_MORE_OFTEN: "Switch on {archive}_capture_sensor, or account_captures_sensor where a rule made the "
+    "archive; or give the stream more room",
+    Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Switch on {archive}_capture_sensor, or account_captures_sensor where a "
+    "rule made the archive; or give the stream more room, or raise {limit}",
     Next.CAPTURE_NOW: "Materialize {archive}/chunks now",
     Next.CAPTURE_OR_GO_OVER_GAPS: "Materialize those hours of the chunks while the stream still has them, or set "
     "over_gaps: true to take what there is",

@@ -60,8 +60,8 @@ def check_sensor(naming: Naming, archives: Collection[str], job: Any) -> SensorD
 
 
 def _late(instance: DagsterInstance, naming: Naming, archives: Collection[str], now_s: float) -> list[str]:
-    """The archives of which Dagster shows a check as not evaluated since the newest event of their hours. Two queries,
-    whatever their number."""
+    """The archives that have a check which Dagster shows as not evaluated since the newest event of their hours. It
+    takes two queries, whatever their number."""
     keys = {naming.chunks_key(name): name for name in archives}
     events = {
         keys[record.asset_entry.asset_key]: newest

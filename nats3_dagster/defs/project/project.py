@@ -77,7 +77,7 @@ def read(
             every = workspace.catalog.exports.all()
             tables = {one.archive: one for one in live_tables(workspace)}
             rules = () if declared is not None else tuple(kept.name for kept in workspace.catalog.accounts.rules())
-            # A code location that chooses its archives may lack those that a run of all takes.
+            # A code location that chooses its archives gives each sensors of its own.
             of_rules = workspace.catalog.accounts.archives() if rules else ()
             shared = {one.archive_id for one in of_rules if one.rule_id is not None}
         chosen = dict.fromkeys(totals) if declared is None else declared

@@ -25,16 +25,16 @@ from nats3_dagster.defs.sensors.backoff import (
 
 # Failed runs that are looked at: of 20 archives that always fail, those of more than an hour.
 LOOK_BACK_RUNS = 100
-# Archives of which a tick says why they failed.
+# Failures that a tick gives the reason of.
 _NAMED = 5
 _WAITING = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.QUEUED)
 
 
 @dataclass
 class Failures:
-    """What failed in the last runs of several archives, and has to wait."""
+    """Archives and hours that failed in the last runs of several archives, and have to wait."""
 
-    # Archives of which nothing is asked for, with the reason.
+    # Archives that are left out, with the reason.
     archives: dict[str, str] = field(default_factory=dict[str, str])
     # By archive: the hours that are held back, with the reason.
     hours: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
