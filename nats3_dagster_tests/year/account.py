@@ -28,6 +28,8 @@ def fill_account(workspace: Workspace, wire: Wire, bucket: str) -> None:
     for n in range(CHANGED):
         wire.publish([(f"acc{n * STREAMS // CHANGED:04}.a", b"", b"x" * 256)] * 10)
     with psycopg.connect(workspace.settings.postgres, autocommit=True) as connection:
+        # What the other rows are about has jobs and sensors of its own, and is no part of this account.
+        connection.execute("update nats3.archive set deleted_at = now() where name not like 'ACC%'")
         # Three hours have ended since, and none of them is sealed.
         connection.execute("update nats3.archive set created_at = now() - interval '3 hours' where name like 'ACC%'")
 

@@ -35,8 +35,11 @@ from nats3_dagster.workspace import Workspace
 
 # Seconds after which a tick asks for no other archive: Dagster gives it 60.
 BUDGET_S = 20.0
-# Archives of one run, and runs of one tick: each archive is two steps, and each run a process.
-ARCHIVES_AT_ONCE, MOST_RUNS = 100, 8
+# Archives of one run, and runs at a time: each archive is two steps, and each run a process. When an hour of 1,000
+# archives has ended, captures go on beside them, and later ticks ask for the others.
+ARCHIVES_AT_ONCE, MOST_RUNS = 100, 2
+# Reasons that a tick gives.
+_SHOWN = 8
 
 
 @dataclass
@@ -49,6 +52,8 @@ class _Seen:
     blocks: dict[tuple[str, str, str], list[str]] = field(default_factory=dict[tuple[str, str, str], list[str]])
     # Reasons why nothing is sealed.
     waits: list[str] = field(default_factory=list[str])
+    # Archives that have hours to seal, and those that were not asked for.
+    asked: int = 0
     left: int = 0
 
 
@@ -68,11 +73,11 @@ def account_seals_sensor(naming: Naming, shared: Sequence[Shared]) -> SensorDefi
             seen = _look(context.instance, naming, workspace, shared, json.loads(context.cursor or "{}"))
         requests = [
             _request(naming, (first, last), names[at : at + ARCHIVES_AT_ONCE])
-            for (first, last, _), names in sorted(seen.blocks.items())
+            for (first, last, _), names in sorted(seen.blocks.items(), key=lambda item: (item[0][2] != "", item[0]))
             for at in range(0, len(names), ARCHIVES_AT_ONCE)
         ][:MOST_RUNS]
         left = [f"{seen.left:,} archives wait for the next tick"] if seen.left else []
-        why = ". ".join([*seen.waits[:MOST_RUNS], *left]) or "Every complete hour is sealed"
+        why = ". ".join([*seen.waits[:_SHOWN], *left]) or "Every complete hour is sealed"
         return SensorResult(
             run_requests=requests, skip_reason=None if requests else why, cursor=json.dumps(seen.cursor)
         )
@@ -105,13 +110,16 @@ def _look(
     if not changed:
         return seen
     active = ActiveRuns.of(instance, naming, SEALS)
+    if active.is_waiting or active.shared >= MOST_RUNS:
+        seen.waits.append(f"{active.shared} runs that seal hours of archives of rules have not ended")
+        return seen
     failed, until = [*failed_runs(instance, SEALS)], time.monotonic() + BUDGET_S
     # In any order: none waits for ever after those that always change.
     for archive in random.sample(found := workspace.catalog.archives.of([*changed]), len(found)):
         key, first = naming.sealed_key(archive.name), changed[archive.id].begin
         if key in active.by_asset:
             seen.waits.append(f"{active.by_asset[key]} seals hours of {archive.name}")
-        elif time.monotonic() > until:
+        elif time.monotonic() > until or seen.asked >= MOST_RUNS * ARCHIVES_AT_ONCE:
             seen.left += 1
         else:
             complete = sealable(workspace, archive, first, SEAL_HOURS * SEAL_RUNS)
@@ -152,6 +160,7 @@ def _add(
             seen.waits.append(f"Sealing {archive} failed {times(row)}; next try in {wait:.0f} s. {why}")
         else:
             seen.blocks.setdefault((first, last, archive if row else ""), []).append(archive)
+            seen.asked += 1
 
 
 def _request(naming: Naming, block: tuple[str, str], archives: Sequence[str]) -> RunRequest:

@@ -48,7 +48,8 @@ class ActiveRuns:
 
     # By the key of an asset: its run or backfill, in a sentence.
     by_asset: Mapping[AssetKey, str]
-    # True if a run of several archives has not begun: what is due meanwhile goes with the next one.
+    # The runs of several archives, and whether one of them has not begun: what is due meanwhile goes with the next one.
+    shared: int
     is_waiting: bool
 
     @classmethod
@@ -61,7 +62,8 @@ class ActiveRuns:
         unfinished = instance.get_runs(RunsFilter(statuses=UNFINISHED))
         for run in unfinished:
             by_asset |= dict.fromkeys(_assets(naming, run), f"Run {run.run_id} ({run.status.value.lower()})")
-        return cls(by_asset, any(run.tags.get(ACCOUNT_TAG) == kind and run.status in _WAITING for run in unfinished))
+        shared = [run.status for run in unfinished if run.tags.get(ACCOUNT_TAG) == kind]
+        return cls(by_asset, len(shared), any(status in _WAITING for status in shared))
 
 
 def failed_captures(instance: DagsterInstance, naming: Naming, now_s: float) -> Failures:
