@@ -20,11 +20,13 @@ from nats3_dagster.archive.account import rules
 from nats3_dagster.archive.account.follow import follow
 from nats3_dagster.archive.captures import due_archives
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.instance.internals import IMPLICIT_ASSET_JOB_NAME
 from nats3_dagster.defs.jobs.failures import CannotTick
 from nats3_dagster.defs.jobs.shared_steps import Notes
 from nats3_dagster.defs.keys import ACCOUNT_TAG, CAPTURES, NOTES_TAG, PROJECT
 from nats3_dagster.defs.project.archive_definitions import Defined
+from nats3_dagster.defs.project.component import build_archive_definitions
 from nats3_dagster.defs.project.platform import Platform
 from nats3_dagster.defs.project.project import definitions_of, load
 from nats3_dagster.defs.sensors import account_seals, backoff
@@ -34,7 +36,7 @@ from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.model.account_rule import AccountRule
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.dagster.account_ticks import SEALS, archives, execute, requests, tick, why
+from nats3_dagster_tests.support.dagster.account_ticks import SEALS, archives, begin, execute, requests, tick, why
 from nats3_dagster_tests.support.dagster.stories import archive, archived
 from nats3_dagster_tests.support.wire import Wire
 
@@ -244,7 +246,7 @@ def test_one_with_much_to_capture_has_a_run_of_its_own(
 
 @pytest.mark.steady_hour(60)
 def test_what_cannot_start_fails_once_for_all(
-    settings: Settings, bucket: str, wire: Wire, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    spark: Any, settings: Settings, bucket: str, wire: Wire, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     streams(wire)
     make_rule(settings, bucket, max_messages=1)
@@ -256,10 +258,16 @@ def test_what_cannot_start_fails_once_for_all(
     noted = notes(instance, done)
     assert (noted.at, noted.failed) == ("", {name: [] for name in STREAMS})
     assert noted.stopped is not None
-    log = instance.all_logs(done.run_id, of_type=DagsterEventType.STEP_FAILURE)
-    seconds = [one.timestamp for one in log]
-    assert max(seconds) - min(seconds) < 5  # one try, and not one for each
     assert requests(tick(instance)) == []
+    # NATS is there again, and no later step of that run tries it.
+    run = begin(instance, request)
+    instance.add_run_tags(run.run_id, {NOTES_TAG: json.dumps({"run_id": run.run_id, "stopped": noted.stopped})})
+    done = execute(instance, request, run)
+    assert failed_steps(done) == {f"{name}__chunks" for name in STREAMS}
+    # A run that repeats that one has its tags, and is another one.
+    repeated = begin(instance, request)
+    instance.add_run_tags(repeated.run_id, {NOTES_TAG: json.dumps({"run_id": run.run_id, "stopped": noted.stopped})})
+    assert execute(instance, request, repeated).success
 
 
 def test_a_stream_that_is_another_one_fails_the_tick_only_where_nothing_else_is_due(
@@ -341,11 +349,19 @@ def test_jobs_and_sensors_do_not_grow_with_the_archives() -> None:
         every = [
             Defined(ArchiveSpec(f"s{n:04}", f"S{n:04}", "bucket"), begins, n + 1, is_shared=True) for n in range(number)
         ]
-        repository = definitions_of(every, PROJECT, Platform()).get_repository_def()
+        repository = definitions_of(every, PROJECT, Platform(), executor=run_executor).get_repository_def()
         counts.add((len(repository.job_names), len(repository.sensor_defs)))
         assert len(repository.asset_graph.get_all_asset_keys()) == 4 * number
     assert len(counts) == 1
     assert time.monotonic() - began < 60
+
+
+def test_another_project_gives_each_archive_jobs_and_sensors(settings: Settings, bucket: str, wire: Wire) -> None:
+    streams(wire, ("S0",))
+    make_rule(settings, bucket)
+    repository = build_archive_definitions(key_prefix="acme").get_repository_def()
+    assert {"acme_S0_capture", "acme_S0_replay"} <= {*repository.job_names}
+    assert not [one.name for one in repository.sensor_defs if "account_captures" in one.name]
 
 
 @pytest.mark.needs_nats("2.15")

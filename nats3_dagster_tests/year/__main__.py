@@ -50,8 +50,8 @@ def main() -> None:
         for name, row in ROWS.items():
             if name.startswith(words):
                 if name.startswith(ACCOUNT) and not has_account:
-                    with Workspace(running.settings) as workspace, Wire(running.nats.url) as wire:
-                        fill_account(workspace, wire, servers.BUCKET)
+                    with Workspace(running.settings) as workspace:
+                        fill_account(workspace, running.nats.url, servers.BUCKET)
                     has_account = True
                 seconds, cpu, peak = _measured(name)
                 print(

@@ -18,15 +18,18 @@ from nats3_dagster_tests.support.wire import Wire
 STREAMS, CHANGED = 1000, 50
 
 
-def fill_account(workspace: Workspace, wire: Wire, bucket: str) -> None:
+def fill_account(workspace: Workspace, nats_url: str, bucket: str) -> None:
     """Streams with archives of a rule; some of them have messages that a threshold takes."""
-    for n in range(STREAMS):
-        wire.create_stream(f"ACC{n:04}", f"acc{n:04}.>")
+    with Wire(nats_url) as wire:
+        for n in range(STREAMS):
+            wire.create_stream(f"ACC{n:04}", f"acc{n:04}.>")
     rules.create(workspace, AccountRule("account", bucket, match=("ACC*",), max_messages=10))
     while any(found.left for found in follow(workspace)):
         pass
-    for n in range(CHANGED):
-        wire.publish([(f"acc{n * STREAMS // CHANGED:04}.a", b"", b"x" * 256)] * 10)
+    # Another connection: the server ends one that has not answered it for minutes.
+    with Wire(nats_url) as wire:
+        for n in range(CHANGED):
+            wire.publish([(f"acc{n * STREAMS // CHANGED:04}.a", b"", b"x" * 256)] * 10)
     with psycopg.connect(workspace.settings.postgres, autocommit=True) as connection:
         # What the other rows are about has jobs and sensors of its own, and is no part of this account.
         connection.execute("update nats3.archive set deleted_at = now() where name not like 'ACC%'")

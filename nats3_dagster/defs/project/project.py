@@ -77,7 +77,7 @@ def read(
             every = workspace.catalog.exports.all()
             tables = {one.archive: one for one in live_tables(workspace)}
             rules = () if declared is not None else tuple(kept.name for kept in workspace.catalog.accounts.rules())
-            # A code location that chooses its archives gives each sensors of its own.
+            # A code location that chooses its archives gives each jobs and sensors of its own.
             of_rules = workspace.catalog.accounts.archives() if rules else ()
             shared = {one.archive_id for one in of_rules if one.rule_id is not None}
         chosen = dict.fromkeys(totals) if declared is None else declared
@@ -171,7 +171,8 @@ def definitions_of(
     is raised, and that of the first where no archive has definitions; None to raise none. Without an `executor` the
     jobs have theirs, and what is materialized by hand has that of the project which these definitions become a part
     of."""
-    every = list(every)
+    # A run of several archives is one process with one JVM, which another executor would not give it.
+    every = [replace(one, is_shared=one.is_shared and executor is not None) for one in every]
     jobs = own_jobs(naming, platform, chosen, [defined.spec.name for defined in every])
     found = made(every, naming, platform, jobs)
     for name, error in found.failed.items():

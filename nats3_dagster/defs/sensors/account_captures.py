@@ -86,7 +86,8 @@ def account_captures_sensor(naming: Naming, shared: Sequence[Shared]) -> SensorD
         alone = failures.suspects | {n for one in free if _is_before(one, begins[n := one.archive.name])}
         # What is due meanwhile goes with the next run of several archives.
         asked = [batch for batch in batches(free, alone) if batch.is_alone or not active.is_waiting]
-        levels, events = _levels(naming, every, json.loads(context.cursor or "{}"))
+        known: dict[str, str] = json.loads(context.cursor or "{}")
+        levels, events = _levels(naming, every, {name: level for name, level in known.items() if name in begins})
         problems = [one.error for one in every if one.error]
         if problems and not asked and not events:
             raise CannotTick(problems[0], naming)

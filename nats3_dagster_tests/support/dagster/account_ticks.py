@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from dagster import DagsterInstance, JobExecutionResult, RunRequest, SensorResult, SkipReason, build_sensor_context
+from dagster import (
+    DagsterInstance,
+    DagsterRun,
+    JobExecutionResult,
+    RunRequest,
+    SensorResult,
+    SkipReason,
+    build_sensor_context,
+)
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
 from dagster._core.test_utils import create_run_for_test
@@ -35,14 +43,18 @@ def why(said: SensorResult) -> str:
     return (reason.skip_message if isinstance(reason, SkipReason) else reason) or ""
 
 
-def execute(instance: DagsterInstance, request: RunRequest) -> JobExecutionResult:
-    """Run what a tick asked for, as the daemon does: the run's record has its assets and checks."""
-    run = create_run_for_test(
+def begin(instance: DagsterInstance, request: RunRequest) -> DagsterRun:
+    """The record of the run that a tick asked for, as the daemon makes it."""
+    return create_run_for_test(
         instance,
         job_name=IMPLICIT_ASSET_JOB_NAME,
         tags=dict(request.tags),
         asset_selection=frozenset(request.asset_selection or ()),
         asset_check_selection=frozenset(request.asset_check_keys or ()),
     )
+
+
+def execute(instance: DagsterInstance, request: RunRequest, run: DagsterRun | None = None) -> JobExecutionResult:
+    """Run what a tick asked for, as a process of Dagster does."""
     job = load().resolve_implicit_global_asset_job_def()
-    return execute_run(InMemoryJob(job), run, instance)
+    return execute_run(InMemoryJob(job), run or begin(instance, request), instance)
