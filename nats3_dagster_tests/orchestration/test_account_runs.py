@@ -2,9 +2,9 @@
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 from dagster import (
     AssetCheckEvaluation,
@@ -38,9 +38,14 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.dagster.account_ticks import SEALS, archives, begin, execute, requests, tick, why
 from nats3_dagster_tests.support.dagster.stories import archive, archived
+from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
 STREAMS = ("S0", "S1", "S2", "S3")
+# The other connections of clients.
+_OTHERS = """
+select count(*) from pg_stat_activity
+where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()"""
 
 
 def streams(wire: Wire, names: tuple[str, ...] = STREAMS, messages: int = 3) -> None:
@@ -293,20 +298,32 @@ def test_a_stream_that_is_another_one_fails_the_tick_only_where_nothing_else_is_
 def test_a_tick_asks_nothing_of_streams_without_news(
     settings: Settings, bucket: str, wire: Wire, instance: DagsterInstance
 ) -> None:
-    def asked(call: Callable[[], object]) -> int:
-        before = wire.api("INFO")["api"]["total"]
-        call()
-        return wire.api("INFO")["api"]["total"] - before
+    with psycopg.connect(settings.postgres, autocommit=True) as watcher:
 
-    streams(wire, ("S0",), messages=0)
-    make_rule(settings, bucket)
-    tick(instance)
-    one = asked(lambda: tick(instance))
-    streams(wire, tuple(f"T{n}" for n in range(20)), messages=0)
-    with Workspace(settings) as workspace:
-        follow(workspace)
-    tick(instance)
-    assert asked(lambda: tick(instance)) == one
+        def transactions() -> int:
+            eventually(lambda: watcher.execute(_OTHERS).fetchone() == (0,), "all connections are closed", 60)
+            found = watcher.execute(
+                "select xact_commit from pg_stat_database where datname = current_database()"
+            ).fetchone()
+            assert found is not None
+            return found[0]
+
+        def asked() -> tuple[int, int]:
+            """The requests of a tick to NATS, and its transactions in the catalog."""
+            tick(instance)
+            requests_before, before = wire.api("INFO")["api"]["total"], transactions()
+            tick(instance)
+            return wire.api("INFO")["api"]["total"] - requests_before, transactions() - before
+
+        streams(wire, ("S0",), messages=0)
+        make_rule(settings, bucket)
+        one = asked()
+        streams(wire, tuple(f"T{n}" for n in range(30)), messages=0)
+        with Workspace(settings) as workspace:
+            follow(workspace)
+        many = asked()
+    assert many[0] == one[0]
+    assert many[1] < one[1] + 20  # the watcher's own are among them
 
 
 def test_a_new_archive_is_in_the_next_load(
