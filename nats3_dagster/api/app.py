@@ -24,6 +24,7 @@ from nats3_dagster.api.routes import (
     load_routes,
     message_routes,
     metrics_routes,
+    restore_routes,
     status_routes,
     store_routes,
     table_routes,
@@ -47,6 +48,7 @@ ROUTERS = (
     keeping_routes.router,
     table_routes.router,
     account_routes.router,
+    restore_routes.router,
     metrics_routes.router,
 )
 PREFIXES = ("", PREFIX)

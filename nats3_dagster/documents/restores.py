@@ -93,3 +93,11 @@ class RestoredStream(Document):
                 "last_time": state["last_ts"],
             }
         )
+
+
+class StartedRestore(Document):
+    """A restore that was started; the stream is there when it has ended."""
+
+    run_id: str | None = Field(description="The run of Dagster that restores it; null for a process.")
+    log: str | None = Field(description="The file that the process writes, on its machine; null for a run of Dagster.")
+    plan: RestoredStream

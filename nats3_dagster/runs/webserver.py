@@ -85,6 +85,13 @@ def launch(
 ) -> str | None:
     """Launch a run of the job at a place (see place_of): None, or why it was refused. Raises one of FAILURES; the run
     may then have been launched."""
+    return launched(url, place, job, config, tags)[1]
+
+
+def launched(
+    url: str, place: tuple[str, str], job: str, config: Mapping[str, Any], tags: Mapping[str, str]
+) -> tuple[str | None, str | None]:
+    """Launch a run as `launch` does: its id, or why it was refused."""
     selector = {"repositoryLocationName": place[0], "repositoryName": place[1], "jobName": job}
     params = {
         "selector": selector,
@@ -93,9 +100,9 @@ def launch(
     }
     answer = ask(url, _LAUNCH, params=params)["launchRun"]
     if answer["__typename"] == "LaunchRunSuccess":
-        return None
+        return answer["run"]["runId"], None
     errors = [error["message"] for error in answer.get("errors", ())]
-    return brief(answer.get("message") or "; ".join(errors) or answer["__typename"])
+    return None, brief(answer.get("message") or "; ".join(errors) or answer["__typename"])
 
 
 def ask(url: str, query: str, *, timeout_s: float = TIMEOUT_S, **variables: Any) -> Any:

@@ -109,6 +109,7 @@ def test_dg_loads_the_example(dg: Dg) -> None:
         "acme_orders_capture",
         "acme_orders_replay",
         "acme_replay",
+        "acme_restore_stream",
         "acme_resume_replay",
         "acme_checks",
         "acme_compact",

@@ -86,6 +86,7 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
         "orders_capture",
         "orders_replay",
         "replay",
+        "restore_stream",
         "resume_replay",
         "retention",
     ]

@@ -21,6 +21,7 @@ from nats3_dagster.defs.instance.resources import RESOURCES
 from nats3_dagster.defs.jobs.compactions import compact_job, compact_sensor
 from nats3_dagster.defs.jobs.failures import CannotLoad
 from nats3_dagster.defs.jobs.jobs import check_job, resume_job, window_job
+from nats3_dagster.defs.jobs.restores import restore_job
 from nats3_dagster.defs.jobs.retention import retention_job, retention_schedule
 from nats3_dagster.defs.keys import PROJECT, Naming
 from nats3_dagster.defs.project.archive_definitions import Defined, made, undefined
@@ -148,6 +149,7 @@ def own_jobs(
     return [
         window_job(naming, platform, chosen),
         resume_job(naming, platform),
+        restore_job(naming, chosen),
         compact_job(naming, chosen),
         retention_job(naming, named),
     ]
@@ -164,7 +166,7 @@ def definitions_of(
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; those of rules for the account have no jobs,
     and two sensors for all of them. With exports there is an asset for each, and one more sensor; an asset and a job
-    for each replay by name, and for its Iceberg table. All have five jobs, seven sensors, a schedule, resources. An
+    for each replay by name, and for its Iceberg table. All have six jobs, seven sensors, a schedule, resources. An
     archive whose definitions cannot be made has a sensor that says so.
 
     `chosen`: the names of the archives, where they are not all of the catalog. `must`: the names of those whose error
