@@ -25,6 +25,7 @@ class ErrCode(IntEnum):
     QUEUE_WANTS_ACKS = 10084  # consumer in pull mode requires explicit ack policy on workqueue stream
     WRONG_LAST_SEQ = 10071  # wrong last sequence: {seq}
     NOT_ENABLED = 10076  # JetStream not enabled
+    QUEUE_WANTS_ACKS = 10084  # consumer in pull mode requires explicit ack policy on workqueue stream
     FILTER_NOT_IN_STREAM = 10093  # consumer filter subject is not a valid subset of the interest subjects
     STREAM_OFFLINE = 10118  # stream is offline
     CONSUMER_OFFLINE = 10119  # consumer is offline

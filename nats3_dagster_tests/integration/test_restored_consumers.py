@@ -263,6 +263,10 @@ def test_streams_whose_consumers_remove_messages(workspace: Workspace, wire: Wir
     wire.api("STREAM.DELETE.Q")
     with pytest.raises(WrongState, match="has no consumers of this stream"):
         plan(workspace, RestoreSpec("q", consumers=("all",)))
+    # It is compared all the same: a server lets no consumer that only reads into a queue.
+    queue = restore(workspace, plan(workspace, RestoreSpec("q", over_gaps=True)))
+    assert (queue.messages, queue.proof and queue.proof.equal) == (1, 1)
+    assert (wire.api("STREAM.INFO.Q")["config"]["retention"], wire.state("Q")["messages"]) == ("workqueue", 1)
     done = restore(workspace, plan(workspace, RestoreSpec("a", consumers=("all",))))
     assert done.messages == 10
     assert [one["name"] for one in wire.api("CONSUMER.LIST.EV")["consumers"]] == ["app"]
