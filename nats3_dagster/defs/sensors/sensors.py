@@ -112,9 +112,8 @@ def _evaluate_capture(
     from nats3_dagster.archive.captures.open import open_source
     from nats3_dagster.archive.source.loss import outlook
 
-    if archive.paused and workspace.catalog.imports.of(archive):
-        resume = Next.RESUME_ARCHIVE(archive=archive.name).worded(naming.words)
-        return SkipReason(f"Archive {archive.name} is of a backup, and follows no stream. {resume}")
+    if reason := _of_backup(naming, workspace, archive):
+        return reason
     if archive.paused:
         return _evaluate_paused(context, naming, workspace, archive)
     name = archive.name
@@ -141,6 +140,14 @@ def _evaluate_capture(
     return SensorResult(
         run_requests=[request] if request else [], skip_reason=why_not, cursor=loss.level, asset_events=events
     )
+
+
+def _of_backup(naming: Naming, workspace: Workspace, archive: Archive) -> SkipReason | None:
+    """The reason why nothing is to do for the archive of a backup, unless it was resumed; None for another one."""
+    if not archive.paused or workspace.catalog.imports.of(archive) is None:
+        return None
+    resume = Next.RESUME_ARCHIVE(archive=archive.name).worded(naming.words)
+    return SkipReason(f"Archive {archive.name} is of a backup, and follows no stream. {resume}")
 
 
 def _evaluate_paused(
@@ -199,6 +206,8 @@ def _evaluate_seal(
         archive = workspace.catalog.archives.find(name)
         if archive is None:
             return deleted(name)
+        if reason := _of_backup(naming, workspace, archive):
+            return reason
         at = position(workspace, archive)
         if context.cursor == json.dumps(asdict(at)):
             return SkipReason("Nothing changed since every complete hour was sealed")
