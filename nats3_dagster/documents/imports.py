@@ -16,6 +16,9 @@ class ImportedArchive(Document):
     bucket: str
     prefix: str
     messages: int
+    ended: int = Field(
+        description="Messages of the backup whose own time to live has ended: a server does not restore them."
+    )
     first_seq: int
     last_seq: int
     first_time: str | None
@@ -35,6 +38,7 @@ class ImportedArchive(Document):
             bucket=spec.bucket,
             prefix=spec.prefix,
             messages=done.messages,
+            ended=done.ended,
             first_seq=state.first_seq,
             last_seq=state.last_seq,
             first_time=time_of(state.first_ns or None),

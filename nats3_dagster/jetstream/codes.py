@@ -22,7 +22,6 @@ class ErrCode(IntEnum):
     STREAM_NAME_IN_USE = 10058  # stream name already in use with a different configuration
     STREAM_NOT_FOUND = 10059  # stream not found
     WRONG_LAST_MSG_ID = 10070  # wrong last msg ID: {id}
-    QUEUE_WANTS_ACKS = 10084  # consumer in pull mode requires explicit ack policy on workqueue stream
     WRONG_LAST_SEQ = 10071  # wrong last sequence: {seq}
     NOT_ENABLED = 10076  # JetStream not enabled
     QUEUE_WANTS_ACKS = 10084  # consumer in pull mode requires explicit ack policy on workqueue stream

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tarfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ from nats3_dagster.archive.imports import run as imports
 from nats3_dagster.archive.imports.backup import read_backup
 from nats3_dagster.archive.imports.run import Imported
 from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.restore.folder import write_folder
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
 from nats3_dagster.archive.restore.run import restore
@@ -32,7 +34,7 @@ from nats3_dagster.dev.own_server import import_server
 from nats3_dagster.errors import Conflict, OperatorError, StreamChanged
 from nats3_dagster.hours import HOUR_NS, hour_of, parse_time
 from nats3_dagster.jetstream.streams import all_streams
-from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model import ArchiveSpec, Selection
 from nats3_dagster.model.account_rule import AccountRule
 from nats3_dagster.settings import home
 from nats3_dagster.workspace import Workspace
@@ -154,7 +156,47 @@ def test_limits_and_lives_of_messages_remove_nothing(
     assert state
     assert (state.config["max_msgs"], state.config["retention"]) == (3, retention)
     wire.api("STREAM.DELETE.EV")
-    assert restored(workspace, wire) == before
+    assert archived(workspace) == [(seq, data) for seq, _, _, data, _ in before]
+
+
+ENDS = b"NATS/1.0\r\nNats-TTL: 2s\r\n\r\n"
+
+
+def test_messages_that_have_ended_are_counted(
+    workspace: Workspace, wire: Wire, nats_factory: NatsFactory, bucket: str, tmp_path: Path
+) -> None:
+    """A server leaves them out of a backup of its own form, and of the older form none."""
+    other = nats_factory()
+    with Wire(other.url) as there:
+        for stream in ("EV", "ALL"):
+            there.create_stream(stream, f"{stream}.>", allow_msg_ttl=True)
+        there.publish([(f"EV.{n}", b"" if n in (3, 11) else ENDS, b"%d" % n) for n in range(20)])
+        there.publish([(f"ALL.{n}", ENDS, b"%d" % n) for n in range(3)])
+        before = [(message.seq, message.data) for message in there.messages("EV")]
+        for stream in ("EV", "ALL"):
+            take_backup(other.url, stream, tmp_path / stream)
+    of_a_store(other, "EV", tmp_path / "blocks")
+    time.sleep(2.1)
+    done = imported(workspace, tmp_path / "EV", bucket)
+    assert (done.messages, done.ended) == (2, 18)
+    assert archived(workspace) == [(4, b"3"), (12, b"11")]
+    # It begins with the first that is left.
+    assert status.holdings(workspace, "old").losses == {"ttl": 15}
+    with pytest.raises(OperatorError, match="and 0 from"):
+        imported(workspace, tmp_path / "ALL", bucket, "all")
+    done = imported(workspace, tmp_path / "blocks", bucket, "blocks")
+    assert (done.messages, done.ended) == (20, 0)
+    assert archived(workspace, "blocks") == before
+
+
+def archived(workspace: Workspace, name: str = "old") -> list[tuple[int, bytes]]:
+    """Sequence and payload of each message of the archive: a server would not take those that have ended."""
+    cursor = Cursor.begin(workspace, workspace.catalog.archives.get(name), Selection(), over_gaps=True)
+    return [
+        pair
+        for batch in cursor.batches()
+        for pair in zip(batch.column("seq").to_pylist(), batch.column("data").to_pylist(), strict=True)
+    ]
 
 
 def of_a_store(server: NatsServer, stream: str, folder: Path) -> None:
@@ -204,6 +246,8 @@ def test_blocks_of_a_file_store(
             assert known.last_seq == 91
     assert imported(workspace, tmp_path / "b", bucket).messages == len(before)
     assert restored(workspace, wire) == before
+    # A limit of messages per subject may have removed what is absent: it is no deletion.
+    assert status.holdings(workspace, "old").losses == {"superseded": 3}
     if known:
         # The live stream is as it was seen, and its archive as well.
         assert workspace.catalog.coverage.last_state(known.incarnation) == known
@@ -253,11 +297,14 @@ def test_a_folder_that_is_no_whole_backup_is_refused_and_nothing_is_left(
         ("messages", {"messages": 3}),
         ("first_seq", {"first_seq": 2}),
         ("last_seq", {"last_seq": 1000}),
+        # Blocks keep messages that have ended: fewer of them are none of these.
+        ("lives", {"messages": 80}),
     ):
         folder = tmp_path / name
         shutil.copytree(tmp_path / "old", folder)
         meta = json.loads((folder / "backup.json").read_text())
         meta["state"] |= change
+        meta["config"]["allow_msg_ttl"] = name == "lives"
         (folder / "backup.json").write_text(json.dumps(meta))
         with pytest.raises(OperatorError, match="by backup.json, and"):
             imported(workspace, folder, bucket)

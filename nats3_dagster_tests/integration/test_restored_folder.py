@@ -13,6 +13,7 @@ from nats3_dagster.archive.captures.consumers import record_where_complete
 from nats3_dagster.archive.restore import folder as folder_module
 from nats3_dagster.archive.restore.folder import Written, write_folder
 from nats3_dagster.archive.restore.plan import RestoreSpec, plan
+from nats3_dagster.archive.restore.run import restore
 from nats3_dagster.errors import Conflict, EngineError, OperatorError, SourceError
 from nats3_dagster.hours import parse_time
 from nats3_dagster.model import Selection, SeqRange
@@ -73,23 +74,37 @@ def test_a_server_restores_the_stream_that_was(
     assert take_backup(other.url, "EV", tmp_path / "own")["state"]["messages"] == 41
 
 
-def test_its_consumers_stand_where_they_stood(
-    workspace: Workspace, wire: Wire, bucket: str, tmp_path: Path, nats_factory: NatsFactory
+def where(info: dict[str, Any]) -> list[int]:
+    """The position of a consumer."""
+    pairs = [info[name][key] for name in ("delivered", "ack_floor") for key in ("consumer_seq", "stream_seq")]
+    return [*pairs, info["num_pending"], info["num_ack_pending"]]
+
+
+@pytest.mark.parametrize("first", [1, 3, 7])
+def test_its_consumers_stand_where_a_restore_puts_them(
+    workspace: Workspace, wire: Wire, bucket: str, tmp_path: Path, nats_factory: NatsFactory, first: int
 ) -> None:
+    """Also in a part that begins after what they have acknowledged; and they are not paused."""
     wire.create_stream("EV", "ev.>")
     wire.publish([(f"ev.{n % 2}", b"", b"%d" % n) for n in range(10)])
-    wire.api("CONSUMER.DURABLE.CREATE.EV.d", stream_name="EV", config={"durable_name": "d", "ack_policy": "explicit"})
-    for _ in range(4):
-        wire.acknowledge(wire.next("EV", "d"))
+    for name, taken in (("d", 4), ("fresh", 0)):
+        config = {"durable_name": name, "ack_policy": "explicit"}
+        wire.api(f"CONSUMER.DURABLE.CREATE.EV.{name}", stream_name="EV", config=config)
+        for _ in range(taken):
+            wire.acknowledge(wire.next("EV", name))
     archived(workspace, wire, "EV", bucket)
     record_where_complete(workspace, workspace.catalog.archives.get("a"))
-    written(workspace, tmp_path / "backup", consumers=("all",))
+    wire.api("STREAM.DELETE.EV")
+    part = {"consumers": ("all",), "selection": Selection(sequences=SeqRange(first, 10))}
+    written(workspace, tmp_path / "backup", **part)
+    restore(workspace, plan(workspace, RestoreSpec("a", **part)))
     other = nats_factory()
     restore_backup(other.url, tmp_path / "backup")
     with Wire(other.url) as there:
-        info = there.api("CONSUMER.INFO.EV.d")
-        assert (info["delivered"]["stream_seq"], info["ack_floor"]["stream_seq"], info["num_pending"]) == (4, 4, 6)
-        assert not info.get("paused")
+        for name in ("d", "fresh"):
+            here, info = (one.api(f"CONSUMER.INFO.EV.{name}") for one in (wire, there))
+            assert where(info) == where(here)
+            assert not info.get("paused")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ _CONFIGURATION, _MESSAGES = "backup.json", ("stream.arc.s2", "stream.tar.s2")
 # Bytes that `backup.json` may have: a configuration with all subjects that a stream can have.
 _MOST = 8 << 20
 _PIECE = 1 << 20
+# The content of the later form begins with it, and its compression leaves it as it is, within 64 bytes.
+_MAGIC, _WITHIN = b"NATSARC1", 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,9 @@ class Backup:
     described: ImportedBackup
     # The store time of the first message, in nanoseconds since 1970.
     first_ns: int
+    # True if messages may have a time to live of their own: a server leaves out those that have ended, of the form of
+    # servers from 2.15, and no others.
+    may_end: bool
 
     @property
     def stream(self) -> str:
@@ -78,7 +83,9 @@ def _read(folder: Path, on_read: Callable[[int, int], object]) -> Backup:
         raise OperatorError(f"The backup in {folder} has no message", "There is nothing to archive")
     digest = _digest(text, files[0], on_read)
     described = ImportedBackup(digest=digest, first_seq=first_seq, last_seq=last_seq, messages=messages)
-    return Backup(folder, files[0], config, state, described, first_ns)
+    with files[0].open("rb") as file:
+        may_end = bool(config.get("allow_msg_ttl")) and _MAGIC in file.read(_WITHIN)
+    return Backup(folder, files[0], config, state, described, first_ns, may_end)
 
 
 def _digest(text: bytes, file: Path, on_read: Callable[[int, int], object]) -> str:

@@ -1,6 +1,6 @@
 """Copy: the stream of a backup, on a server of our own that has nothing else.
 
-Invariant: the stream has what `backup.json` says, or there is none.
+Invariant: the stream has what `backup.json` says, but for messages whose own time to live has ended; or there is none.
 """
 
 import logging
@@ -88,7 +88,10 @@ def _configuration(link: Link, backup: Backup) -> dict[str, Any]:
 
 
 def _is_whole(state: StreamState, backup: Backup) -> bool:
+    """True if the stream has each message of the backup, but for those whose own time to live has ended."""
     described = backup.described
+    if backup.may_end and 0 < state.messages < described.messages:
+        return state.first_seq >= described.first_seq and state.last_seq == described.last_seq
     return (state.messages, state.first_seq, state.last_seq) == (
         described.messages,
         described.first_seq,

@@ -28,6 +28,8 @@ class Imported:
     # The stream as the backup has it.
     state: StreamState
     messages: int
+    # Messages of the backup whose own time to live has ended: a server does not restore them.
+    ended: int
     # Hours with messages.
     hours: int
     # Sealed hours, those between without a message too.
@@ -92,11 +94,12 @@ def run(
     last = hour_of(state.last_ns)
     for _ in seal_complete(workspace, archive, [hour for hour in found.hours if hour <= last]):
         fault_point("import.sealing")
-    _check_whole(workspace, archive, backup)
+    _check_whole(workspace, archive, backup, state.messages)
     coverage.observe(archive, known or original)
     workspace.catalog.imports.finish(archive)
     hours = workspace.catalog.hours.counts(archive)
-    return Imported(archive, original, backup.described.messages, hours.hours, hours.sealed)
+    ended = backup.described.messages - state.messages
+    return Imported(archive, original, state.messages, ended, hours.hours, hours.sealed)
 
 
 def _goes_on(workspace: Workspace, archive: Archive, state: StreamState) -> bool:
@@ -105,14 +108,14 @@ def _goes_on(workspace: Workspace, archive: Archive, state: StreamState) -> bool
     return any(one.chunks or one.incarnation == state.incarnation for one in coverages)
 
 
-def _check_whole(workspace: Workspace, archive: Archive, backup: Backup) -> None:
-    """Raises SourceError unless each message of the backup is in the archive."""
+def _check_whole(workspace: Workspace, archive: Archive, backup: Backup, expected: int) -> None:
+    """Raises SourceError unless each message of the backup that was restored is in the archive."""
     described, coverages = backup.described, workspace.catalog.coverage.all(archive)
     messages = sum(one.messages for one in coverages)
     seqs = SeqRange(described.first_seq, described.last_seq)
     missing = [r for one in coverages for r in workspace.catalog.coverage.missing(archive, one.incarnation, seqs)]
-    if messages != described.messages or missing:
+    if messages != expected or missing:
         raise SourceError(
-            f"Archive {archive.name} has {messages:,} of {described.messages:,} messages of the backup",
+            f"Archive {archive.name} has {messages:,} of {expected:,} messages of the backup",
             "Import it again: it goes on",
         )

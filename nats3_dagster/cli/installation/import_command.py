@@ -16,6 +16,7 @@ from nats3_dagster.cli.terminal.progress import bar, note
 from nats3_dagster.documents.imports import ImportedArchive
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.settings import Settings
+from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 
@@ -46,10 +47,10 @@ def import_(
         imports.check(workspace, backup, spec)
     document = _imported(settings, backup, spec, create_bucket=create_bucket)
     show_one(output, document.plain(), _lines(document))
-    note(
-        f"Each message of the backup is in archive {archive}. It is paused, and follows no stream: nats3 store resume "
-        f"{archive} goes on with stream {backup.stream} if that has what is archived"
-    )
+    but = f", but for {document.ended:,} that had ended by their own time to live" if document.ended else ""
+    note(f"Each message of the backup is in archive {archive}{but}")
+    resume = Next.RESUME_ARCHIVE(archive=archive).command
+    note(f"It is paused, and follows no stream. {resume} goes on with {backup.stream} if that has what is archived")
     note(reload_dagster(settings))
 
 
@@ -89,6 +90,7 @@ def _lines(document: ImportedArchive) -> dict[str, Any]:
         "bucket": document.bucket,
         "prefix": document.prefix or None,
         "messages": document.messages,
+        "ended": document.ended or None,
         "sequences": f"{document.first_seq}-{document.last_seq}",
         "first": when(document.first_time),
         "last": when(document.last_time),
