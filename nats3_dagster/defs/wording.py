@@ -12,6 +12,7 @@ STOPPED_SYNC = "Stopped. Chunks stay as they are; the next sync makes the table 
 STOPPED_REPLAY = "Stopped. Replay {replay} keeps a checkpoint; re-execute from failure to go on"
 STOPPED_BEFORE_REPLAY = "Stopped before the replay began: nothing was published"
 STOPPED_RESTORE = "Stopped. There is no stream, or one that is marked, which the next restore of its name deletes"
+STOPPED_DRILL = "Stopped. A drill changes nothing; execute it again"
 STOPPED_CHECKS = "Stopped. Checks change nothing; execute them again"
 
 # Words of its own where the UI has a means: an asset, a sensor, a config field, a run.

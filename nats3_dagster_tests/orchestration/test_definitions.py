@@ -81,6 +81,7 @@ def test_names_of_assets_jobs_and_resources(loaded: Definitions) -> None:
         "audit_replay",
         "checks",
         "compact",
+        "drill",
         "logs_capture",
         "logs_replay",
         "orders_capture",

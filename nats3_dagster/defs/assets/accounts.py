@@ -14,6 +14,7 @@ from nats3_dagster.defs.project.platform import STREAM, Platform
 if TYPE_CHECKING:
     from nats3_dagster.archive.account.follow import Followed
     from nats3_dagster.archive.account.plan import StreamPlan
+    from nats3_dagster.documents.account_restores import AccountDrill
 
 # Rows of a table: Dagster keeps each event with its tables.
 _MOST_ROWS = 200
@@ -47,6 +48,20 @@ def account_event(naming: Naming, found: "Followed") -> AssetMaterialization:
             "in_the_shell": f"nats3 account get {found.rule.name}",
         },
     )
+
+
+def drill_metadata(found: "AccountDrill") -> dict[str, Any]:
+    """The result of a drill, for the rule's page."""
+    failures = [f"| {cell(one.archive)} | {cell(one.error)} |" for one in found.archives if one.error]
+    points = [one.rpo_s for one in found.archives if one.rpo_s is not None]
+    return {
+        "messages": found.messages,
+        "seconds": found.seconds,
+        "failed": found.failed,
+        **({"oldest_recovery_point_s": max(points)} if points else {}),
+        **({"failures": MetadataValue.md(_cut(["| archive | failure |", "|---|---|"], failures))} if failures else {}),
+        "in_the_shell": f"nats3 account drill {found.rule}",
+    }
 
 
 def digest(found: "Followed") -> str:

@@ -19,6 +19,7 @@ from nats3_dagster.defs.checks.check_sensor import check_sensor
 from nats3_dagster.defs.executor import run_executor
 from nats3_dagster.defs.instance.resources import RESOURCES
 from nats3_dagster.defs.jobs.compactions import compact_job, compact_sensor
+from nats3_dagster.defs.jobs.drills import drill_job, drill_schedule
 from nats3_dagster.defs.jobs.failures import CannotLoad
 from nats3_dagster.defs.jobs.jobs import check_job, resume_job, window_job
 from nats3_dagster.defs.jobs.restores import restore_job
@@ -166,7 +167,7 @@ def definitions_of(
 ) -> Definitions:
     """An archive has three assets with checks, two jobs and two sensors; those of rules for the account have no jobs,
     and two sensors for all of them. With exports there is an asset for each, and one more sensor; an asset and a job
-    for each replay by name, and for its Iceberg table. All have six jobs, seven sensors, a schedule, resources. An
+    for each replay by name, and for its Iceberg table. All have seven jobs, seven sensors, two schedules, resources. An
     archive whose definitions cannot be made has a sensor that says so.
 
     `chosen`: the names of the archives, where they are not all of the catalog. `must`: the names of those whose error
@@ -181,6 +182,8 @@ def definitions_of(
         if must is not None and (name in must or not found.archives):
             raise error
     check = check_job(naming, found.archives)
+    # The rules are those of the catalog, and so of the code location that has all archives.
+    drills = [drill_job(naming)] if chosen is None else []
     streams = [stream_asset(naming, platform, stream) for stream in sorted(found.streams)]
     streams += [account_asset(naming, platform, rule) for rule in platform.rules]
     sensors: list[SensorDefinition] = [
@@ -197,8 +200,8 @@ def definitions_of(
     return Definitions(
         assets=[*found.assets, *streams],
         asset_checks=found.checks,
-        jobs=[*jobs, check, *found.jobs],
-        schedules=[retention_schedule(naming, jobs[-1])],
+        jobs=[*jobs, *drills, check, *found.jobs],
+        schedules=[retention_schedule(naming, jobs[-1]), *(drill_schedule(naming, drill) for drill in drills)],
         sensors=[*sensors, *found.sensors],
         resources={**RESOURCES, FRAMES: frames_io_manager},
         executor=executor,
