@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nats3_dagster.archive.account import rules
 from nats3_dagster.archive.account_restore import run as run_module
 from nats3_dagster.archive.account_restore.plan import plan
 from nats3_dagster.archive.account_restore.run import StreamRestored, run
@@ -260,6 +261,33 @@ def test_nothing_begins_where_a_stream_cannot_be_restored(workspace: Workspace, 
     assert errors(restored(workspace, exclude=("EV", "WAS"))) == {}
     with pytest.raises(OperatorError, match="no archive of a stream that is asked for"):
         planned(workspace, match=("none",))
+
+
+def test_a_rule_that_is_made_again_has_the_archives_that_are_there(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    """As after a rebuild of the catalog, which knows no rule."""
+    plain(wire)
+    make_rule(workspace, bucket)
+    capture_all(workspace, wire)
+    before = fields(wire, "EV")
+    rules.end(workspace, "all")
+    destroy(wire)
+    make_rule(workspace, bucket, match=("EV", "KV_*"))
+    assert sorted(actions(planned(workspace))) == ["EV", "KV_b"]
+    assert errors(restored(workspace)) == {}
+    assert fields(wire, "EV") == before
+
+
+def test_the_plan_says_where_an_archive_ends(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    plain(wire)
+    make_rule(workspace, bucket)
+    capture_all(workspace, wire)
+    to_ns, _ = moment()
+    notes = {one.stream: one.notes for one in planned(workspace, to_ns=to_ns, match=("EV",)).streams}
+    assert "archived up to" in notes["EV"][0]
+    capture_all(workspace, wire)
+    assert [one.notes for one in planned(workspace, to_ns=to_ns, match=("EV",)).streams] == [()]
 
 
 def test_losses_are_said_before(workspace: Workspace, wire: Wire, bucket: str) -> None:

@@ -4,15 +4,16 @@ Invariant: planning changes nothing. Each stream that cannot be restored is name
 while there is one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from nats3_dagster.archive.account_restore.moments import check_there, incarnation_at
 from nats3_dagster.archive.account_restore.order import in_order, named_origins, origins_of
 from nats3_dagster.archive.account_restore.room import refusal
-from nats3_dagster.archive.account_restore.spec import AccountRestorePlan, AccountRestoreSpec, StreamRestore
+from nats3_dagster.archive.account_restore.spec import AccountRestorePlan, AccountRestoreSpec, Action, StreamRestore
 from nats3_dagster.archive.restore.configuration import restored_configuration
 from nats3_dagster.archive.restore.consumers import ALL
 from nats3_dagster.archive.restore.plan import RestoreSpec, check_free, described
@@ -57,26 +58,27 @@ def archives_of(workspace: Workspace, kept: KeptRule) -> list[AccountArchive]:
 class _Planning:
     def __init__(self, workspace: Workspace, kept: KeptRule, spec: AccountRestoreSpec) -> None:
         self._workspace, self._kept, self._spec = workspace, kept, spec
+        self._archives = {one.stream: one for one in archives_of(workspace, kept) if spec.takes(one.stream)}
         self._present = {state.name: state for state in all_streams(workspace.link)}
         rows = workspace.catalog.account_restores.restored(kept)
         self._done = {(row.stream, row.created_ns) for row in rows if row.to_ns == spec.to_ns}
 
     def streams(self) -> list[StreamRestore]:
         """Each stream that is asked for, by name."""
-        archives = [one for one in archives_of(self._workspace, self._kept) if self._spec.takes(one.stream)]
         found = {
-            one.stream: self._judged(one.stream, one.name, lambda one=one: self._archived(one)) for one in archives
+            stream: self._judged(stream, one.name, partial(self._archived, one))
+            for stream, one in self._archives.items()
         }
         for one in self._workspace.catalog.account_restores.derived(self._kept):
             if self._spec.takes(one.stream) and one.stream not in found:
-                found[one.stream] = self._judged(one.stream, "", lambda one=one: self._derived(one))
+                found[one.stream] = self._judged(one.stream, "", partial(self._derived, one))
         linked = {name: self._linked(one, found) for name, one in found.items()}
         return list(linked.values())
 
-    def _judged(self, stream: str, archive: str, judge: Any) -> StreamRestore:
+    def _judged(self, stream: str, archive: str, judge: Callable[[], StreamRestore]) -> StreamRestore:
         """The plan of a stream; that it is refused is one, too."""
         try:
-            one: StreamRestore = judge()
+            one = judge()
             if one.action in ("restore", "make"):
                 check_free(self._workspace.link, one.wanted)
             return one
@@ -153,7 +155,7 @@ class _Planning:
             notes=tuple(notes),
         )
 
-    def _action(self, stream: str) -> Any:
+    def _action(self, stream: str) -> Action:
         state = self._present.get(stream)
         if state is None or is_unfinished(state.config):
             return "restore"
@@ -172,11 +174,11 @@ class _Planning:
 
     def _cut(self, one: StreamRestore, origins: Sequence[StreamRestore]) -> StreamRestore:
         assert one.planned
-        found = next(a for a in archives_of(self._workspace, self._kept) if a.stream == one.stream)
+        found = self._archives[one.stream]
         if one.planned.config.get("mirror"):
             lasts = [other.planned.last_seq for other in origins if other.planned]
             if lasts and lasts[0] < one.planned.last_seq:
-                return self._judged(one.stream, one.archive, lambda: self._archived(found, last=lasts[0]))
+                return self._judged(one.stream, one.archive, partial(self._archived, found, last=lasts[0]))
             return one
         ends = [other.archived_up_to for other in origins if other.planned and other.archived_up_to]
         if not ends or one.archived_up_to is None or min(ends) >= one.archived_up_to:
@@ -184,7 +186,7 @@ class _Planning:
         end_ns = int(min(ends).timestamp() * SECOND_NS)
         if self._spec.to_ns is not None and self._spec.to_ns <= end_ns:
             return one
-        return self._judged(one.stream, one.archive, lambda: self._archived(found, to_ns=end_ns))
+        return self._judged(one.stream, one.archive, partial(self._archived, found, to_ns=end_ns))
 
 
 def _refusal(workspace: Workspace, streams: Iterable[StreamRestore]) -> Nats3Error | None:
