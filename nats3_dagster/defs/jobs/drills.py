@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class DrillConfig(Config):
-    """What is drilled."""
+    """The rules that are drilled, and how much of their archives."""
 
     rules: list[str] = Field(default=[], description="Names of rules for the account; none for all.")
     whole: bool = Field(default=False, description="All messages, and not only those of each stream's newest hour.")
