@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 from nats3_dagster.version import __version__
 
 if TYPE_CHECKING:
+    from nats3_dagster.account import Account
     from nats3_dagster.defs.assets.frames import ArchiveIOManager, ArchiveResource
     from nats3_dagster.defs.project.component import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
     from nats3_dagster.library import Archive
+    from nats3_dagster.model.account_rule import AccountRule
 
 
 __all__ = [
+    "Account",
+    "AccountRule",
     "Archive",
     "ArchiveComponent",
     "ArchiveDeclaration",
@@ -21,7 +25,13 @@ __all__ = [
     "build_archive_definitions",
 ]
 # The modules that have them.
-_FROM = {"Archive": "library", "ArchiveIOManager": "defs.assets.frames", "ArchiveResource": "defs.assets.frames"}
+_FROM = {
+    "Account": "account",
+    "AccountRule": "model.account_rule",
+    "Archive": "library",
+    "ArchiveIOManager": "defs.assets.frames",
+    "ArchiveResource": "defs.assets.frames",
+}
 
 
 def __getattr__(name: str) -> Any:
