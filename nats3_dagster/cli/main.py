@@ -42,7 +42,10 @@ COMMANDS = {
                 f"{_CLI}.store.copy_command:copy",
                 "Copy what is missing in the other buckets of an archive, and remove there what its first bucket lost.",
             ),
-            "apply": Lazy(f"{_CLI}.store.apply_command:apply", "Create and change archives as files declare them."),
+            "apply": Lazy(
+                f"{_CLI}.store.apply_command:apply",
+                "Create and change archives, and rules for the account, as files declare them.",
+            ),
             "export": Lazy(
                 f"{_CLI}.store.apply_command:export", "Print archives as a file that `nats3 store apply` takes."
             ),

@@ -22,6 +22,7 @@ from fastapi.testclient import TestClient
 from psycopg import sql
 
 from nats3_dagster.api.app import create_app
+from nats3_dagster.archive.declared.accounts import RULE_KEYS
 from nats3_dagster.archive.declared.entries import ARCHIVE_KEYS
 from nats3_dagster.archive.declared.exports import EXPORT_KEYS
 from nats3_dagster.archive.declared.replays import REPLAY_KEYS
@@ -124,7 +125,7 @@ def test_no_option_of_a_source_is_shown(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_no_value_of_a_file_of_archives_is_shown(tmp_path: Path, settings: Any, nats3: Command) -> None:
-    """Of the archive, of an export and of a replay by name; malformed files too."""
+    """Of the archive, of an export, of a replay by name and of a rule; malformed files too."""
     file, leaks = tmp_path / "archives.yaml", list[tuple[str, ...]]()
     right = {"name": "a", "stream": "S", "bucket": "b"}
     export = {"name": "e", "to": "s3://b/x", "format": "ndjson"}
@@ -142,6 +143,11 @@ def test_no_value_of_a_file_of_archives_is_shown(tmp_path: Path, settings: Any, 
     documents += [
         (key, form, json.dumps({"archives": [right | {"replays": [replay | {key: value}]}]}))
         for key in REPLAY_KEYS
+        for form, value in misplaced()
+    ]
+    documents += [
+        (key, form, json.dumps({"accounts": [{"name": "all", "bucket": "b", key: value}]}))
+        for key in RULE_KEYS
         for form, value in misplaced()
     ]
     documents += [("", form, f"archives:\n- name: a\n  {value}\n: : [") for form, value in misplaced()]

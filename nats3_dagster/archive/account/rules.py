@@ -67,8 +67,13 @@ def preview(workspace: Workspace, rule: AccountRule, *, create_bucket: bool = Fa
     rules = accounts.rules()
     if any(one.name == rule.name for one in rules):
         raise rule_taken(rule.name)
-    _missing(workspace, rule, rule.copies, create_bucket)
+    check_new(workspace, rule, create_bucket=create_bucket)
     return plan(rule, account_states(workspace), accounts.archives(), older=rules)
+
+
+def check_new(workspace: Workspace, rule: AccountRule, *, create_bucket: bool = False) -> None:
+    """Raises OperatorError for a bucket that is missing and is not to be made."""
+    _missing(workspace, rule, rule.copies, create_bucket)
 
 
 def create(
@@ -89,7 +94,7 @@ def preview_change(
     """Returns the rule as it would be, and what it would do with each stream. Raises as `change` does; nothing is
     written."""
     kept = workspace.catalog.accounts.get(name)
-    changed = replace(kept, rule=_changed(workspace, kept, wanted, create_bucket))
+    changed = replace(kept, rule=changed_rule(workspace, kept, wanted, create_bucket=create_bucket))
     return changed, plan_of(changed, account_states(workspace), workspace, workspace.catalog.accounts.rules())
 
 
@@ -105,7 +110,7 @@ def change(
     another process changed the rule meanwhile, SourceError."""
     accounts = workspace.catalog.accounts
     kept = accounts.get(name)
-    rule = _changed(workspace, kept, wanted, create_bucket)
+    rule = changed_rule(workspace, kept, wanted, create_bucket=create_bucket)
     states = account_states(workspace)
     for bucket in _missing(workspace, rule, _new_copies(kept.rule, rule), create_bucket):
         objects.create_bucket(workspace.settings.store, bucket)
@@ -132,14 +137,36 @@ def end(workspace: Workspace, name: str) -> int:
     return len(archives)
 
 
-def _changed(workspace: Workspace, kept: KeptRule, wanted: Mapping[str, Any], create_bucket: bool) -> AccountRule:
+def differences(rule: AccountRule, wanted: Mapping[str, Any]) -> tuple[lifecycle.Difference, ...]:
+    """Returns the wanted settings that the rule does not have, by field; those that cannot change are refused."""
+    found: list[lifecycle.Difference] = []
+    for field, new in wanted.items():
+        if _canonical(field, old := getattr(rule, field)) != _canonical(field, new):
+            found.append(lifecycle.Difference(field, old, new, _refusal(rule, field)))
+    return tuple(found)
+
+
+def changed_rule(
+    workspace: Workspace, kept: KeptRule, wanted: Mapping[str, Any], *, create_bucket: bool = False
+) -> AccountRule:
     """The rule with other settings. Raises OperatorError for one that cannot change, or a missing bucket."""
-    for field, value in wanted.items():
-        if field in _FIXED and getattr(kept.rule, field) != value:
-            raise OperatorError(f"{field} of rule {kept.name} cannot change: {_FIXED[field]}", _INSTEAD, field=field)
+    for one in differences(kept.rule, wanted):
+        if one.refusal:
+            raise one.refusal
     rule = replace(kept.rule, **wanted)
     _missing(workspace, rule, _new_copies(kept.rule, rule), create_bucket)
     return rule
+
+
+def _canonical(field: str, value: Any) -> Any:
+    """Patterns are a set: one of them has to take a stream."""
+    return frozenset(value) if field in ("match", "exclude") else value
+
+
+def _refusal(rule: AccountRule, field: str) -> OperatorError | None:
+    if field not in _FIXED:
+        return None
+    return OperatorError(f"{field} of rule {rule.name} cannot change: {_FIXED[field]}", _INSTEAD, field=field)
 
 
 def _new_copies(before: AccountRule, after: AccountRule) -> tuple[str, ...]:

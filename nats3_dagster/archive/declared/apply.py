@@ -1,10 +1,10 @@
 """Applying declared archives: what differs from the catalog, whether all of it can be done, and doing it.
 
-Invariant: what is refused of a plan is refused before anything of it is done. A plan is made of what the catalog has,
-so applying again after any end does what is left, and nothing else.
+Invariants: what is refused of a plan is refused before anything of it is done. A plan is made of what the catalog has,
+so applying again after any end does what is left, and nothing else. An archive of a rule is never missing in a file.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -54,22 +54,28 @@ class Applied:
 
 def plan(workspace: Workspace, declared: Sequence[Declared], *, prune: bool = False) -> tuple[Planned, ...]:
     """Returns the planned actions, by name, and the refused ones. With `prune` the archives that are not declared are
-    to be removed. Raises Nats3Error where NATS, the store or the catalog does not answer."""
-    planned = compare(workspace.catalog.archives.totals(), declared, prune=prune)
+    to be removed, but for those of rules. Raises Nats3Error where NATS, the store or the catalog does not answer."""
+    of_rules = [one.archive_id for one in workspace.catalog.accounts.archives() if one.rule_id] if prune else []
+    planned = compare(workspace.catalog.archives.totals(), declared, prune=prune, of_rules=of_rules)
     return tuple(_checked(workspace, one) for one in planned)
 
 
 def compare(
-    existing: Sequence[ArchiveTotals], declared: Sequence[Declared], *, prune: bool = False
+    existing: Sequence[ArchiveTotals],
+    declared: Sequence[Declared],
+    *,
+    prune: bool = False,
+    of_rules: Collection[int] = (),
 ) -> tuple[Planned, ...]:
-    """Returns the planned actions, by name; a value that no field of an archive may have is refused."""
+    """Returns the planned actions, by name; a value that no field of an archive may have is refused. `of_rules`: the
+    archives, by id, that rules of the catalog made."""
     planned = [_compared(existing, one) for one in declared]
     if prune:
-        wanted = {one.archive.id for one in planned if one.archive}
+        stays = {*of_rules, *(one.archive.id for one in planned if one.archive)}
         planned += [
             Planned("remove", sums.archive.name, archive=sums.archive, chunks=sums.chunks, messages=sums.messages)
             for sums in existing
-            if sums.archive.id not in wanted
+            if sums.archive.id not in stays
         ]
     return tuple(sorted(planned, key=lambda one: one.name))
 

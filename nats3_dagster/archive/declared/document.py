@@ -75,15 +75,15 @@ def place(file: str, line: int) -> str:
     return f"{file}:{line}" if line else file
 
 
-def tables_of(root: Table, key: str, file: str) -> list[Table]:
-    """The tables of the list under a key. Raises OperatorError if it is something else, also for a key without a
-    value: an empty list means none, and nothing at all may be what a template left."""
+def tables_of(root: Table, key: str, file: str, of: str = "archive") -> list[Table]:
+    """The tables of the list under a key, each of them an `of`. Raises OperatorError if it is something else, also for
+    a key without a value: an empty list means none, and nothing at all may be what a template left."""
     listed: Any = root[key]
     at = place(file, root.lines.get(key, 0))
     if listed is None:
         raise OperatorError(f"{at}: {key} has no value", _NO_LIST)
     if not isinstance(listed, list) or not all(isinstance(entry, Table) for entry in cast(list[Any], listed)):
-        raise OperatorError(f"{at}: {key} is no list of tables", "Begin each archive with - name:")
+        raise OperatorError(f"{at}: {key} is no list of tables", f"Begin each {of} with - name:")
     return cast(list[Table], listed)
 
 

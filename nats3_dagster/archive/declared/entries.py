@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nats3_dagster.archive.declared import nats_s3_connector
+from nats3_dagster.archive.declared.accounts import DeclaredRule, read_rule, rules_twice
 from nats3_dagster.archive.declared.document import Table, misspelt, parse, place, tables_of, unknown_keys
 from nats3_dagster.archive.declared.exports import entry_of_export, read_exports
 from nats3_dagster.archive.declared.replays import read_replays
@@ -76,16 +77,23 @@ class Declarations:
     """The declarations of files."""
 
     archives: tuple[Declared, ...]
+    # The rules for the account, in the order of the files: of two that take one stream the first has it.
+    accounts: tuple[DeclaredRule, ...] = ()
+    # True if a file lists archives, or rules, an empty list included: without a list nothing of them is to be pruned.
+    lists_archives: bool = True
+    lists_accounts: bool = False
     # Of files of nats-s3-connector: what has no meaning here, as sentences.
     left_out: tuple[str, ...] = ()
 
 
 def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declarations:
-    """The archives of these files, each its name and its text. With `prune` a file that lists no archives is refused:
-    only an empty list means none. Raises OperatorError that names every problem once with its file and line, twenty of
-    them at most."""
+    """The archives and rules of these files, each its name and its text. With `prune` a file of nats-s3-connector that
+    lists no store jobs is refused: only an empty list means none. Raises OperatorError that names every problem once
+    with its file and line, twenty of them at most."""
     problems: list[OperatorError] = []
     archives: list[Declared] = []
+    rules: list[DeclaredRule] = []
+    lists = set[str]()
     left_out: list[str] = []
     for file, content in files:
         try:
@@ -100,6 +108,7 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
             entries, defaults, notes = (
                 nats_s3_connector.entries(root, file, problems) if is_peers else _entries(root, file)
             )
+            accounts = tables_of(root, "accounts", file, "rule") if "accounts" in root else []
         except _Problems as several:
             problems += several.errors
             continue
@@ -107,6 +116,7 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
             problems.append(error)
             continue
         left_out += notes
+        lists |= {"archives"} if is_peers else {"archives", "accounts"} & set(root)
         common = written(defaults, _DEFAULT_KEYS, file, "defaults")
         problems += common.problems
         for table in entries:
@@ -114,7 +124,11 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
                 archives.append(_declared(table, common, file, is_job=is_peers))
             except _Problems as several:
                 problems += several.errors
-    problems += _twice(archives)
+        for table in accounts:
+            rule, wrong = read_rule(table, common, file)
+            problems += wrong
+            rules += [rule] if rule else []
+    problems += [*_twice(archives), *rules_twice(rules)]
     # A value of `defaults` may be wrong for several archives.
     problems = list({error.what: error for error in problems}.values())
     if len(problems) == 1:
@@ -123,7 +137,7 @@ def read(files: Iterable[tuple[str, str]], *, prune: bool = False) -> Declaratio
         texts = [f"{error.what} ({error.hint})" if error.hint else error.what for error in problems]
         more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
         raise OperatorError(f"{len(texts)} problems. {'; '.join(texts[:_NAMED])}{more}", "Nothing was changed")
-    return Declarations(tuple(archives), tuple(left_out))
+    return Declarations(tuple(archives), tuple(rules), "archives" in lists, "accounts" in lists, tuple(left_out))
 
 
 def entry_of(archive: Archive, exports: Sequence[ExportSpec] = ()) -> dict[str, Any]:
@@ -145,8 +159,8 @@ class _Problems(Exception):
 
 def _entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
     """The entries of a file in our own shape, their defaults, and what is left out. Raises _Problems."""
-    problems = unknown_keys(root, ("archives", "defaults"), file, "a file of archives")
-    if "archives" not in root and not misspelt(root, ("archives",)):
+    problems = unknown_keys(root, ("archives", "accounts", "defaults"), file, "a file of archives")
+    if not {"archives", "accounts"} & set(root) and not misspelt(root, ("archives", "accounts")):
         problems.append(OperatorError(f"{file} declares no archives", "Begin it with archives: and a list below it"))
     defaults = root.get("defaults") or Table()
     if not isinstance(defaults, Table):
@@ -158,7 +172,7 @@ def _entries(root: Table, file: str) -> tuple[list[Table], Table, list[str]]:
         )
     if problems:
         raise _Problems(problems)
-    return tables_of(root, "archives", file), defaults, []
+    return tables_of(root, "archives", file) if "archives" in root else [], defaults, []
 
 
 def _declared(table: Table, defaults: Written, file: str, *, is_job: bool) -> Declared:

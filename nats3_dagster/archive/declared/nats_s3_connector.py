@@ -11,7 +11,7 @@ _CODECS = ("json", "binary", "Json", "JSON", "bin", "Binary")
 
 def is_peers(root: Table) -> bool:
     """True if this is a file of nats-s3-connector. It may be without store jobs, which are mostly made over HTTP."""
-    return not {"archives", "defaults"} & set(root) and bool({"store", *_SECTIONS} & set(root))
+    return not {"archives", "accounts", "defaults"} & set(root) and bool({"store", *_SECTIONS} & set(root))
 
 
 def entries(root: Table, file: str, problems: list[OperatorError]) -> tuple[list[Table], Table, list[str]]:
