@@ -8,7 +8,12 @@ from nats3_dagster.version import __version__
 if TYPE_CHECKING:
     from nats3_dagster.account import Account
     from nats3_dagster.defs.assets.frames import ArchiveIOManager, ArchiveResource
-    from nats3_dagster.defs.project.component import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
+    from nats3_dagster.defs.project.component import (
+        AccountRuleDeclaration,
+        ArchiveComponent,
+        ArchiveDeclaration,
+        build_archive_definitions,
+    )
     from nats3_dagster.library import Archive
     from nats3_dagster.model.account_rule import AccountRule
 
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Account",
     "AccountRule",
+    "AccountRuleDeclaration",
     "Archive",
     "ArchiveComponent",
     "ArchiveDeclaration",

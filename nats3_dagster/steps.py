@@ -111,6 +111,14 @@ class Next(Enum):
     CREATE_TARGET_FIRST = "Create one there first, or have the replay create it"
     CREATE_TABLE = "Create a table of archive {archive}", "nats3 table create {archive}"
     DECLARE_NO_MORE_OR_CREATE = "Take {archive} out of the declaration, or create it again", "nats3 store create"
+    DECLARE_NO_MORE_OR_CREATE_RULE = (
+        "Take {rule} out of the declaration, or create it again",
+        "nats3 account create {rule}",
+    )
+    DECLARE_OR_CHANGE_RULE = (
+        "Declare what the rule has, or change rule {rule} to what is declared",
+        "nats3 account set {rule}",
+    )
     DECLARE_OR_CHANGE = (
         "Declare what the archive has, or change archive {archive} to what is declared",
         "nats3 store set {archive}",

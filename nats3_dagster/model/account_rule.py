@@ -128,6 +128,18 @@ class AccountRule(ArchiveOptions):
 
 
 @dataclass(frozen=True, slots=True)
+class RuleDeclaration:
+    """A rule as code has it."""
+
+    # With the defaults of a new rule for what was not written.
+    rule: AccountRule
+    # The fields of the rule that were written: only they are compared with the catalog.
+    given: frozenset[str]
+    # Whether missing buckets are made with the rule.
+    create_bucket: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class KeptRule:
     """A rule of the catalog."""
 

@@ -24,7 +24,8 @@ from dagster import (
 )
 
 import nats3_dagster
-from nats3_dagster import ArchiveComponent, ArchiveDeclaration, build_archive_definitions
+from nats3_dagster import AccountRuleDeclaration, ArchiveComponent, ArchiveDeclaration, build_archive_definitions
+from nats3_dagster.archive.account import rules
 from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.jobs.failures import CannotLoad, CannotTick
@@ -32,6 +33,7 @@ from nats3_dagster.defs.project.project import load
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model.account_rule import AccountRule
 from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.spec_table import settings_of
 from nats3_dagster.settings import Settings
@@ -165,8 +167,10 @@ def test_a_wrong_value_of_a_template_is_said_in_one_line(dg: Dg) -> None:
 def test_every_field_is_documented_in_the_schema() -> None:
     schema = ArchiveComponent.model().model_json_schema()
     declaration = schema["$defs"]["ArchiveDeclarationModel"]["properties"]
-    for field in (*schema["properties"].values(), *declaration.values()):
+    rule = schema["$defs"]["AccountRuleDeclarationModel"]["properties"]
+    for field in (*schema["properties"].values(), *declaration.values(), *rule.values()):
         assert len(field["description"]) > 10
+    assert {*rule} == {one.key for one in settings_of(AccountRule)} | {"create_bucket"}
     page = (ROOT / "docs" / "components.md").read_text()
     settings = {one.key for one in settings_of(ArchiveSpec) if one.name not in DAGSTER_SETTINGS}
     assert settings < {*declaration}  # test_archive_settings.py looks for these
@@ -176,6 +180,11 @@ def test_every_field_is_documented_in_the_schema() -> None:
     assert list(validator.iter_errors({"archives": ["a", {"name": "b", "max_age_s": "{{ env.AGE }}"}]})) == []
     (error,) = validator.iter_errors({"archives": ["a", {"name": "b", "bukket": "x"}]})
     assert (list(error.absolute_path), "'bukket' was unexpected" in error.message) == (["archives", 1], True)
+    rule_of = {"name": "all", "bucket": "archive", "match": ["KV_*"], "max_age_s": "{{ env.AGE }}"}
+    assert list(validator.iter_errors({"accounts": [rule_of]})) == []
+    for wrong, says in ({"exlude": ["a"]}, "'exlude' was unexpected"), ({"zstd_level": 23}, "23 is greater than"):
+        (error,) = validator.iter_errors({"accounts": [rule_of | wrong]})
+        assert says in error.message
 
 
 def test_the_page_has_the_files_of_the_example() -> None:
@@ -261,6 +270,7 @@ def tick(instance: DagsterInstance, definitions: Definitions, name: str) -> Sens
     return sensor(build_sensor_context(instance=instance, definitions=definitions))
 
 
+RULE: Mapping[str, Any] = {"name": "all", "bucket": "acme-archive", "create_bucket": True}
 DECLARED: Mapping[str, Any] = {"name": "orders", "stream": "ORDERS", "bucket": "acme-archive", "create_bucket": True}
 
 
@@ -302,6 +312,61 @@ def test_a_tick_creates_what_is_declared_and_compares_it_ever_after(
         assert workspace.catalog.archives.find("orders") is None
 
 
+def test_a_tick_creates_a_declared_rule_and_compares_it_ever_after(
+    settings: Settings, wire: Wire, bucket: str, instance: DagsterInstance
+) -> None:
+    """The example of docs/account.md."""
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("tmp1", "tmp.>")
+    page = (ROOT / "docs" / "account.md").read_text()
+    text = page[page.index("type: nats3_dagster.ArchiveComponent") :].split("```")[0]
+    attributes = yaml.safe_load(text.replace("bucket: archive", f"bucket: {bucket}"))["attributes"]
+
+    def loaded(**more: Any) -> Definitions:
+        rule = attributes["accounts"][0] | more
+        component = ArchiveComponent.from_attributes_dict(attributes=attributes | {"accounts": [rule]})
+        return component.build_defs(None)  # type: ignore[arg-type]
+
+    with Workspace(settings) as workspace:
+        definitions = loaded()
+        assert workspace.catalog.accounts.rules() == ()
+        assert AssetKey(["jetstream", "account", "all"]) in definitions.resolve_asset_graph().get_all_asset_keys()
+        assert "created: EV" in str(tick(instance, definitions, "account_sensor").skip_reason)
+        (kept,) = workspace.catalog.accounts.rules()
+        assert kept.rule == AccountRule("all", bucket, exclude=("tmp*",), max_age_s=300)
+        assert [one.name for one in workspace.catalog.archives.all()] == ["EV"]
+        assert AssetKey(["EV", "chunks"]) in loaded().resolve_asset_graph().get_all_asset_keys()
+        # What is not declared may be whatever it is. What is declared is compared, and never changed.
+        rules.change(workspace, "all", {"take_queues": True})
+        tick(instance, loaded(), "account_sensor")
+        other = loaded(max_age_s=5)
+        wire.create_stream("LATE", "late.>")
+        answer = tick(instance, other, "account_sensor")
+        assert "created: LATE; not as declared: all" in str(answer.skip_reason)
+        said = (
+            "Rule all is not as declared: max_age_s is 300, and 5 is declared. Declare what the rule has, or change "
+            "rule all to what is declared, in a shell: nats3 account set all"
+        )
+        sensor: Any = other.resolve_sensor_def("account_sensor")
+        with pytest.raises(CannotTick) as refused:
+            sensor(build_sensor_context(instance=instance, definitions=other, cursor=answer.cursor))
+        assert str(refused.value) == said
+        assert workspace.catalog.accounts.get("all").rule.max_age_s == 300
+        # A rule that was ended is not made again, until a person does.
+        rules.end(workspace, "all")
+        with pytest.raises(CannotTick) as refused:
+            tick(instance, loaded(), "account_sensor")
+        assert str(refused.value) == (
+            "Rule all is declared, and was ended. Take all out of the declaration, or create it again, in a shell: "
+            "nats3 account create all"
+        )
+        assert workspace.catalog.accounts.rules() == ()
+        rules.create(workspace, kept.rule)
+        tick(instance, loaded(), "account_sensor")
+        rules.end(workspace, "all")
+        assert workspace.catalog.accounts.ended_names() == {"all"}
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -312,6 +377,9 @@ def test_a_tick_creates_what_is_declared_and_compares_it_ever_after(
         ({"key_prefix": "a b"}, "The key_prefix has the part 'a b'. A part has letters, digits, _ . and - only"),
         ({"group_name": "a-b"}, "The group_name is 'a-b'. Use letters, digits and _"),
         ({"owners": ["platform"]}, "'platform' in owners is no owner"),
+        ({"accounts": [AccountRuleDeclaration(**RULE)] * 2}, "Rule all is twice among the accounts"),
+        ({"accounts": [AccountRuleDeclaration(**RULE, match=["a.b"])]}, "'a.b' is not a pattern of stream names"),
+        ({"accounts": [AccountRuleDeclaration(**RULE)], "archives": []}, "There are accounts and archives"),
     ],
 )
 def test_what_cannot_be_loaded_is_said_in_one_line(settings: Settings, given: dict[str, Any], says: str) -> None:

@@ -31,6 +31,11 @@ class _Row:
         return KeptRule(self.id, rule, self.created_at, self.updated_at)
 
 
+@dataclass(slots=True, kw_only=True)
+class _EndedRow:
+    name: str
+
+
 class Accounts:
     """Create, list, change and end rules; note what they made."""
 
@@ -73,6 +78,11 @@ class Accounts:
         """End a rule; ending it again does nothing."""
         with self._session.transaction() as sql:
             sql.run("end_account_rule", rule=kept.id)
+
+    def ended_names(self) -> set[str]:
+        """The names of rules that ended, and that no rule has again."""
+        with self._session.reading() as sql:
+            return {row.name for row in sql.rows(_EndedRow, "ended_account_rules")}
 
     def archives(self) -> list[AccountArchive]:
         """All archives that are not deleted, by name, those of no rule too; and the deleted ones that rules made."""

@@ -3,7 +3,8 @@
 select id, name, settings::text, created_at, updated_at from nats3.account_rule order by id;
 
 -- name: create_account_rule(name, settings)
--- Adds a rule.
+-- Adds a rule, which is none that ended then.
+with again as (delete from nats3.ended_account_rule where name = :name)
 insert into nats3.account_rule (name, settings) values (:name, :settings::jsonb)
 returning id, name, settings::text, created_at, updated_at;
 
@@ -14,8 +15,14 @@ where id = :rule and settings = :before::jsonb
 returning id, name, settings::text, created_at, updated_at;
 
 -- name: end_account_rule(rule)
--- Ends a rule; the archives that it made stay.
-delete from nats3.account_rule where id = :rule;
+-- Ends a rule, and keeps its name; the archives that it made stay.
+with ended as (delete from nats3.account_rule where id = :rule returning name)
+insert into nats3.ended_account_rule (name) select name from ended
+on conflict (name) do update set ended_at = now();
+
+-- name: ended_account_rules()
+-- The names of rules that ended, and that no rule has again.
+select name from nats3.ended_account_rule;
 
 -- name: add_account_archive(archive, rule)
 -- Records that the rule made the archive, or has it again.

@@ -1,6 +1,7 @@
 """Archives in other Dagster projects: a component for defs.yaml, and the same as a function in Python."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dagster import (
@@ -22,6 +23,7 @@ from nats3_dagster.defs.project.platform import Platform, PlatformSettings
 from nats3_dagster.defs.project.project import definitions_of, read
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, Declaration, ExportSpec, ReplayPreset
+from nats3_dagster.model.account_rule import AccountRule, RuleDeclaration
 from nats3_dagster.model.archive_spec import with_mode
 from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.preset import by_name, preset_settings
@@ -103,6 +105,22 @@ class ArchiveDeclaration(
         return Declaration(ArchiveSpec(**given), frozenset(given), self.create_bucket, exports)
 
 
+class AccountRuleDeclaration(create_model("AccountRuleSettings", __base__=Declared, **fields_of(AccountRule))):
+    """A rule that gives each stream of the account that it takes an archive; created when it is first needed."""
+
+    if TYPE_CHECKING:
+        name: str
+
+        def __init__(self, **settings: Any) -> None: ...
+
+    create_bucket: Annotated[bool, doc("Create buckets that do not exist with the rule.", {"type": "boolean"})] = False
+
+    def declaration(self) -> RuleDeclaration:
+        """Raises OperatorError if a field is invalid."""
+        given = self.given(AccountRule, settings_of(AccountRule))
+        return RuleDeclaration(AccountRule(**given), frozenset(given), self.create_bucket)
+
+
 def _entries(context: ResolutionContext, value: Any) -> list[str | ArchiveDeclaration] | None:
     """`archives` in YAML; a string is one name, or the list that a template gave."""
     if value is None:
@@ -131,6 +149,13 @@ class ArchiveComponent(Component, PlatformSettings):
             description="The archives to define: names of archives that the catalog has, or declarations. Without it "
             "all of the catalog.",
             examples=[["orders", {"name": "events", "stream": "EVENTS", "bucket": "archive"}]],
+        ),
+    ] = None
+    accounts: Annotated[
+        list[AccountRuleDeclaration] | None,
+        doc(
+            "Rules that give each stream of the account an archive, created when account_sensor first ticks. Only "
+            "without `archives`: their archives are those of the catalog."
         ),
     ] = None
     key_prefix: Annotated[
@@ -166,6 +191,7 @@ class ArchiveComponent(Component, PlatformSettings):
 def build_archive_definitions(
     *,
     archives: Sequence[str | ArchiveDeclaration] | None = None,
+    accounts: Sequence[AccountRuleDeclaration] | None = None,
     key_prefix: str | Sequence[str] | None = None,
     group_name: str | None = None,
     owners: Sequence[str] | None = None,
@@ -192,17 +218,37 @@ def build_archive_definitions(
         declared = None if archives is None else _declared(archives)
         of_archives = {one.name: one for one in archives or () if not isinstance(one, str)}
         presets = {name: one.presets() for name, one in of_archives.items()}
-        platform = Platform(everywhere, archives=of_archives)
+        rules = _rules(accounts or (), archives)
+        platform = Platform(everywhere, archives=of_archives, declared_rules=rules)
     except ValidationError as error:
         raise CannotLoad(wrong_value(error)) from None
     except Nats3Error as error:
         raise CannotLoad(error) from None
     defined, platform = read(naming, platform, declared, presets)
+    # One that the catalog does not have yet has its page, too.
+    pages = dict.fromkeys([*platform.rules, *(one.rule.name for one in rules)])
+    platform = replace(platform, rules=tuple(pages))
     try:
         chosen = None if declared is None else frozenset(declared)
         return definitions_of(defined, naming, platform, chosen=chosen, must=of_archives.keys())
     except DagsterInvalidDefinitionError as error:
         raise CannotLoad(OperatorError(f"Dagster refuses a setting: {error}", "Correct it")) from None
+
+
+def _rules(accounts: Sequence[AccountRuleDeclaration], archives: object) -> tuple[RuleDeclaration, ...]:
+    """Returns the declared rules. Raises OperatorError for an invalid one, a name that is there twice, and where only
+    some archives are defined."""
+    found: dict[str, RuleDeclaration] = {}
+    for one in accounts:
+        if one.name in found:
+            raise OperatorError(f"Rule {one.name} is twice among the accounts", "Write it once")
+        found[one.name] = one.declaration()
+    if found and archives is not None:
+        raise OperatorError(
+            "There are accounts and archives: the archives of a rule would have no assets and no sensors",
+            "Leave out archives, for all of the catalog; or give the accounts a code location of their own",
+        )
+    return tuple(found.values())
 
 
 def _declared(archives: Sequence[str | ArchiveDeclaration]) -> dict[str, Declaration | None]:

@@ -17,6 +17,7 @@ from nats3_dagster.defs.project.declared import Declared, doc, text_schema, unle
 from nats3_dagster.defs.project.policies import Freshness, FreshnessSettings, Retry, RetrySettings
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
+from nats3_dagster.model.account_rule import RuleDeclaration
 from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS, GROUP, KIND, OWNER, POOL, is_owner
 
 # The key of the IO manager that comes with every archive, for assets that depend on its hours (frames.py).
@@ -128,6 +129,8 @@ class Platform:
     cloud_kinds: Mapping[str, str] = field(default_factory=dict[str, str])
     # The names of the rules for the account, where the code location has all archives of the catalog.
     rules: tuple[str, ...] = ()
+    # The rules that the code location declares.
+    declared_rules: tuple[RuleDeclaration, ...] = ()
 
     def __post_init__(self) -> None:
         for shared in (self.everywhere, *self.archives.values()):

@@ -187,7 +187,7 @@ def definitions_of(
     streams = [stream_asset(naming, platform, stream) for stream in sorted(found.streams)]
     streams += [account_asset(naming, platform, rule) for rule in platform.rules]
     sensors: list[SensorDefinition] = [
-        *([account_sensor(naming)] if chosen is None else []),
+        *([account_sensor(naming, platform.declared_rules)] if chosen is None else []),
         catalog_sensor(naming, chosen, _loaded(every) if chosen is None else None),
         check_sensor(naming, found.archives, check),
         compact_sensor(naming, chosen),

@@ -9,6 +9,7 @@ from dagster import DefaultSensorStatus, SensorDefinition, SensorEvaluationConte
 from nats3_dagster.defs.assets.accounts import account_event, digest
 from nats3_dagster.defs.jobs.failures import CannotTick, tick_failures
 from nats3_dagster.defs.keys import PROJECT, Naming
+from nats3_dagster.model.account_rule import RuleDeclaration
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -20,8 +21,9 @@ INTERVAL_S = 20
 _SHOWN = 5
 
 
-def account_sensor(naming: Naming = PROJECT) -> SensorDefinition:
-    """`account_sensor`: one for all rules, on unless switched off in the UI."""
+def account_sensor(naming: Naming = PROJECT, declared: Sequence[RuleDeclaration] = ()) -> SensorDefinition:
+    """`account_sensor`: one for all rules, on unless switched off in the UI. `declared`: those that the code location
+    declares, which it creates and compares."""
 
     @sensor(
         name=naming.name("account_sensor"),
@@ -32,9 +34,11 @@ def account_sensor(naming: Naming = PROJECT) -> SensorDefinition:
     )
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
         # It imports nats, 0.1 s of each load of the definitions.
+        from nats3_dagster.archive.account.declaration import ensure_declared
         from nats3_dagster.archive.account.follow import follow
 
         with tick_failures(naming), Workspace(Settings.load()) as workspace:
+            undeclared = ensure_declared(workspace, declared)
             every = follow(workspace)
         known: dict[str, str] = json.loads(context.cursor or "{}")
         pages = {found.rule.name: digest(found) for found in every}
@@ -44,9 +48,13 @@ def account_sensor(naming: Naming = PROJECT) -> SensorDefinition:
         problems = [(found.rule.name, stream, error) for found in every for stream, error in found.problems.items()]
         for rule, stream, error in problems:
             context.log.warning(f"Rule {rule}, stream {stream}: {error.text_in(naming.words)}")
-        if problems and not events:
-            raise CannotTick(problems[0][2], naming)
+        for error in undeclared.values():
+            context.log.warning(error.text_in(naming.words))
+        failures = [*undeclared.values(), *(error for _, _, error in problems)]
+        if failures and not events:
+            raise CannotTick(failures[0], naming)
         said = [text for found in every for text in _said(found)]
+        said += [f"not as declared: {_counted([*undeclared])}"] if undeclared else []
         said += [f"not archived: {_counted([stream for _, stream, _ in problems])}"] if problems else []
         nothing = "Each stream is as its rule says" if every else "There is no rule for the account"
         return SensorResult(asset_events=events, cursor=json.dumps(pages), skip_reason="; ".join(said) or nothing)

@@ -10,6 +10,12 @@ create table nats3.account_rule (
 );
 create unique index account_rule_name on nats3.account_rule (name);
 
+-- The name of a rule that ended: a declaration as code does not make it again. A new rule of the name takes it out.
+create table nats3.ended_account_rule (
+    name     text primary key,
+    ended_at timestamptz not null default now()
+);
+
 -- An archive that a rule made. A rule that ends leaves its archives, and they their end.
 create table nats3.account_archive (
     archive_id bigint primary key references nats3.archive,
