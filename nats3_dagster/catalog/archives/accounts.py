@@ -58,11 +58,11 @@ class Accounts:
 
     def create(self, rule: AccountRule) -> KeptRule:
         """Raises Conflict when there is one of this name."""
-        try:
-            with self._session.transaction() as sql:
+        with self._session.transaction() as sql:
+            try:
                 row = sql.row(_Row, "create_account_rule", name=rule.name, settings=_text(rule))
-        except errors.UniqueViolation as error:
-            raise rule_taken(rule.name) from error
+            except errors.UniqueViolation as error:
+                raise rule_taken(rule.name) from error
         assert row is not None
         return row.kept()
 
