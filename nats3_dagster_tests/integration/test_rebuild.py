@@ -45,6 +45,7 @@ UNKNOWN: dict[str, tuple[str, ...] | None] = {
     "account_rule": None,
     "account_stream": None,
     "drill": None,
+    "ended_account_rule": None,
     "restored_stream": None,
     "alembic_version": (),
     "archive": ("id", "job_id", "revision", "updated_at"),
