@@ -121,8 +121,8 @@ def test_archives_of_a_rule_are_not_missing_in_a_file(
     assert steps(nats3.ok("store", "apply", "-f", "a.yaml", "--dry-run", "-o", "json").json) == {}
     asked = nats3("store", "apply", "-f", "a.yaml", "--prune")
     assert asked.error.startswith(
-        "Error: This ends 1 rule. Ended: rule all, whose 2 archives go on by themselves, and are pruned later if no "
-        "file declares them"
+        "Error: This ends 1 rule. Ended: rule all, whose 2 archives go on, and are pruned later if no file "
+        "declares them"
     )
     ended = applied(nats3, "--prune")
     assert (steps(ended, "archives"), steps(ended)) == ({}, {"all": ("remove", True)})

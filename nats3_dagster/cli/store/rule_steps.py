@@ -41,7 +41,8 @@ def ended_text(planned: Sequence[RuleStep]) -> str:
     """Returns the sentences of the rules that end; empty without any."""
     texts = [
         f". Ended: rule {one.name}, whose {counted(one.archives, 'archive')} "
-        f"{'goes' if one.archives == 1 else 'go'} on by themselves, and are pruned later if no file declares them"
+        f"{'goes on, and is' if one.archives == 1 else 'go on, and are'} pruned later if no file declares "
+        f"{'it' if one.archives == 1 else 'them'}"
         for one in planned
         if one.action == "remove"
     ]
