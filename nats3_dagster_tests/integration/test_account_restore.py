@@ -14,6 +14,7 @@ from nats3_dagster.archive.account_restore.run import StreamRestored, run
 from nats3_dagster.archive.account_restore.spec import AccountRestorePlan, AccountRestoreSpec
 from nats3_dagster.errors import OperatorError, SourceError, WrongState
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.support.accounts import capture_all, capture_one, fields, make_rule, moment, tick
 from nats3_dagster_tests.support.consumers import app
 from nats3_dagster_tests.support.waiting import eventually
@@ -322,3 +323,23 @@ def test_one_that_fails_stops_no_other(
     done = run(workspace, replace(found, streams=broken))
     assert list(errors(done)) == ["EV"]
     assert wire.api("STREAM.NAMES")["streams"] == ["EMPTY", "KV_b", "WAS", "Über=1+1"]
+
+
+def test_an_account_whose_jetstream_is_in_a_domain(
+    workspace: Workspace, bucket: str, nats_factory: NatsFactory
+) -> None:
+    """The domain is that of the settings, as for a leaf node: its API has another prefix."""
+    server = nats_factory(config="jetstream { domain: HUB }")
+    domain = {"nats_url": server.url, "nats_domain": "HUB"}
+    with Workspace(workspace.settings.model_copy(update=domain)) as there, Wire(server.url) as wire:
+        plain(wire)
+        wire.api("STREAM.CREATE.SUM", name="SUM", sources=[{"name": "EV"}])
+        eventually(lambda: wire.state("SUM")["messages"] == 39, "the sources arrived")
+        make_rule(there, bucket, take_mirrors=True)
+        app(there).make(ack_policy="explicit")
+        capture_all(there, wire)
+        before = {name: fields(wire, name) for name in ("EV", "SUM", "KV_b")}
+        destroy(wire)
+        assert errors(restored(there)) == {}
+        assert {name: fields(wire, name) for name in before} == before
+        assert wire.api("CONSUMER.INFO.EV.app")["num_pending"] == 39
