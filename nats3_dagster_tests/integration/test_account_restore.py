@@ -3,6 +3,7 @@ and sources; what cannot come back is named before anything is made, and a run t
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,18 +123,23 @@ def test_mirrors_and_sources_that_have_no_archive(workspace: Workspace, wire: Wi
     plain(wire)
     wire.api("STREAM.CREATE.MIRROR", name="MIRROR", mirror={"name": "EV"}, storage="memory")
     wire.api("STREAM.CREATE.SUM", name="SUM", sources=[{"name": "EV"}, {"name": "WAS"}], storage="memory")
+    few = {"name": "Über=1+1", "filter_subject": "ueber.few"}
+    wire.publish([("ueber.few", b"", b"few"), ("ueber.x", b"", b"x")])
+    wire.api("STREAM.CREATE.FEW", name="FEW", mirror=few)
     eventually(lambda: wire.state("SUM")["messages"] == 42, "the sources arrived")
+    eventually(lambda: wire.state("FEW")["messages"] == 1, "the mirror arrived")
     make_rule(workspace, bucket)
     capture_all(workspace, wire)
-    before = {name: fields(wire, name) for name in ("MIRROR", "EV")}
+    before = {name: fields(wire, name) for name in ("MIRROR", "EV", "FEW")}
     destroy(wire)
     tick(workspace)
     found = planned(workspace)
     assert {name: found for name, found in actions(found).items() if found != "restore"} == {
+        "FEW": "make",
         "MIRROR": "make",
         "SUM": "make",
     }
-    assert [one.stream for one in found.streams[-2:]] == ["MIRROR", "SUM"]
+    assert [one.stream for one in found.streams[-3:]] == ["FEW", "MIRROR", "SUM"]
     done = run(workspace, found)
     assert errors(done) == {}
     assert {name: fields(wire, name) for name in before} == before
@@ -326,20 +332,21 @@ def test_one_that_fails_stops_no_other(
 
 
 def test_an_account_whose_jetstream_is_in_a_domain(
-    workspace: Workspace, bucket: str, nats_factory: NatsFactory
+    workspace: Workspace, bucket: str, nats_factory: NatsFactory, tmp_path: Path
 ) -> None:
     """The domain is that of the settings, as for a leaf node: its API has another prefix."""
-    server = nats_factory(config="jetstream { domain: HUB }")
+    server = nats_factory(config=f'jetstream {{ domain: HUB, store_dir: "{tmp_path}/hub" }}')
     domain = {"nats_url": server.url, "nats_domain": "HUB"}
     with Workspace(workspace.settings.model_copy(update=domain)) as there, Wire(server.url) as wire:
-        plain(wire)
+        wire.create_stream("EV", "ev.>")
+        wire.publish([("ev.1", b"", b"%d" % n) for n in range(40)])
         wire.api("STREAM.CREATE.SUM", name="SUM", sources=[{"name": "EV"}])
-        eventually(lambda: wire.state("SUM")["messages"] == 39, "the sources arrived")
+        eventually(lambda: wire.state("SUM")["messages"] == 40, "the sources arrived")
         make_rule(there, bucket, take_mirrors=True)
         app(there).make(ack_policy="explicit")
         capture_all(there, wire)
-        before = {name: fields(wire, name) for name in ("EV", "SUM", "KV_b")}
+        before = {name: fields(wire, name) for name in ("EV", "SUM")}
         destroy(wire)
         assert errors(restored(there)) == {}
         assert {name: fields(wire, name) for name in before} == before
-        assert wire.api("CONSUMER.INFO.EV.app")["num_pending"] == 39
+        assert wire.api("CONSUMER.INFO.EV.app")["num_pending"] == 40

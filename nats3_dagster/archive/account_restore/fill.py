@@ -15,15 +15,15 @@ _STUCK_S, _AGAIN_S = 15.0, 0.2
 
 
 def check_filled(link: Link, one: StreamRestore, check_stop: Callable[[], object]) -> int:
-    """Wait until a stream has what its origins have; the number of its messages. Raises SourceError if it stays without
-    them."""
-    last, since = -1, time.monotonic()
+    """Wait until a stream has what its origins have now; the number of its messages. Raises SourceError if it stays
+    without them."""
+    until, last, since = _mirrored_up_to(link, one), -1, time.monotonic()
     while True:
         check_stop()
         state = stream_state(link, one.stream)
-        lag = _lag(link, one)
-        if lag == 0:
-            break
+        lag = max(_lag(link, one), until - state.last_seq)
+        if lag <= 0:
+            return state.messages
         if state.last_seq != last:
             last, since = state.last_seq, time.monotonic()
         if time.monotonic() - since > _STUCK_S:
@@ -32,25 +32,21 @@ def check_filled(link: Link, one: StreamRestore, check_stop: Callable[[], object
                 "See the server's log; the stream stays, and the server goes on with it",
             )
         time.sleep(_AGAIN_S)
-    return state.messages
+
+
+def _mirrored_up_to(link: Link, one: StreamRestore) -> int:
+    """The sequence that a mirror of all messages has to get to; 0 for another stream."""
+    mirror: Mapping[str, Any] = one.wanted.get("mirror") or {}
+    if not one.origins or not mirror or mirror.get("filter_subject") or mirror.get("subject_transforms"):
+        return 0
+    origin = find_stream(link, one.origins[0])
+    return origin.last_seq if origin else 0
 
 
 def _lag(link: Link, one: StreamRestore) -> int:
-    """The number of messages that the origins in this account have and the stream has not."""
-    state = stream_state(link, one.stream)
-    mirror: Mapping[str, Any] = one.wanted.get("mirror") or {}
-    if mirror and one.origins:
-        origin = find_stream(link, one.origins[0])
-        return max(0, origin.last_seq - state.last_seq) if origin else 0
-    sources = [source for source in _sources(link, one.stream) if source["name"] in one.origins]
-    return sum(int(source.get("lag") or 0) if _is_known(source) else 1 for source in sources)
-
-
-def _is_known(source: Mapping[str, Any]) -> bool:
-    """True if the server has heard of the source since it goes on with it."""
-    return int(source.get("active", -1)) >= 0
-
-
-def _sources(link: Link, stream: str) -> list[dict[str, Any]]:
-    info: dict[str, Any] = link.call(request, f"STREAM.INFO.{stream}")
-    return list(info.get("sources") or ())
+    """The number of messages that the origins in this account have and the stream has not, as the server says it; 1 for
+    each origin that it has not heard of yet."""
+    info: dict[str, Any] = link.call(request, f"STREAM.INFO.{one.stream}")
+    every: list[dict[str, Any]] = [*([info["mirror"]] if info.get("mirror") else []), *(info.get("sources") or ())]
+    own = [each for each in every if each["name"] in one.origins]
+    return sum(int(each.get("lag") or 0) if int(each.get("active", -1)) >= 0 else 1 for each in own)

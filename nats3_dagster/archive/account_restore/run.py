@@ -8,9 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from nats3_dagster.archive.account_restore.fill import check_filled
 from nats3_dagster.archive.account_restore.order import levels
@@ -99,7 +97,7 @@ class _Working:
     def _each(
         self, streams: Sequence[StreamRestore], work: Callable[[StreamRestore], StreamRestored]
     ) -> list[StreamRestored]:
-        with self._stopping(), ThreadPoolExecutor(self._planned.spec.at_once) as threads:
+        with ThreadPoolExecutor(self._planned.spec.at_once) as threads:
             futures: list[Future[StreamRestored]] = [threads.submit(self._timed, work, one) for one in streams]
             try:
                 wait(futures)
@@ -108,14 +106,6 @@ class _Working:
                 threads.shutdown(cancel_futures=True)
                 raise
             return [future.result() for future in futures]
-
-    @contextmanager
-    def _stopping(self) -> Any:
-        try:
-            yield
-        except BaseException:
-            self._stop.set()
-            raise
 
     def _timed(self, work: Callable[[StreamRestore], StreamRestored], one: StreamRestore) -> StreamRestored:
         began = time.monotonic()
