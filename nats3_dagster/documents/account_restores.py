@@ -44,7 +44,7 @@ class AccountStreamRestore(Document):
             stream=one.stream,
             action=one.action,
             archive=one.archive or None,
-            messages=one.messages,
+            messages=end.messages if end and one.action == "restore" else one.messages,
             payload_bytes=one.payload_bytes,
             last_seq=one.planned.last_seq if one.planned else None,
             consumers=[consumer.name for consumer in one.planned.consumers] if one.planned else [],

@@ -25,6 +25,7 @@ from nats3_dagster.model.account_rule import AccountRule
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.races import race
+from nats3_dagster_tests.support.taking import run as take
 from nats3_dagster_tests.support.wire import Wire
 
 
@@ -374,3 +375,19 @@ def test_the_state_of_an_account(workspace: Workspace, wire: Wire, bucket: str) 
     assert (jobs.condition, jobs.loss) == (None, None)
     with pytest.raises(Unknown):
         status(workspace, ["other"])
+
+
+def test_a_queue_that_is_made_again_is_taken_from(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """The durable of its archive went with it, and is made again in the same tick."""
+    wire.create_stream("JOBS", "jobs.>", retention="workqueue")
+    rules.create(workspace, AccountRule("all", bucket, take_queues=True))
+    one_tick(workspace)
+    archive = workspace.catalog.archives.get("JOBS")
+    wire.publish([("jobs.1", b"", b"1")] * 5)
+    assert take(workspace, archive).messages == 5
+    wire.api("STREAM.DELETE.JOBS")
+    wire.create_stream("JOBS", "jobs.>", retention="workqueue")
+    wire.publish([("jobs.1", b"", b"2")] * 3)
+    assert one_tick(workspace).adopted == ["JOBS"]
+    assert condition(workspace, archive).error is None
+    assert take(workspace, archive).messages == 3

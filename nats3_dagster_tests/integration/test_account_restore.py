@@ -13,6 +13,8 @@ from nats3_dagster.archive.account_restore import run as run_module
 from nats3_dagster.archive.account_restore.plan import plan
 from nats3_dagster.archive.account_restore.run import StreamRestored, run
 from nats3_dagster.archive.account_restore.spec import AccountRestorePlan, AccountRestoreSpec
+from nats3_dagster.archive.restore.plan import RestoreSpec
+from nats3_dagster.archive.restore.plan import plan as plan_stream
 from nats3_dagster.errors import OperatorError, SourceError, WrongState
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
@@ -261,7 +263,7 @@ def test_nothing_begins_where_a_stream_cannot_be_restored(workspace: Workspace, 
     wire.create_stream("OTHER", "was.x")
     found = planned(workspace, exclude=("EV",))
     assert found.refusal
-    assert "Stream WAS" in found.refusal.what
+    assert "Stream WAS cannot be restored" in found.refusal.what
     with pytest.raises(WrongState):
         run(workspace, found)
     assert wire.api("STREAM.NAMES")["streams"] == ["EV", "OTHER"]
@@ -295,6 +297,103 @@ def test_the_plan_says_where_an_archive_ends(workspace: Workspace, wire: Wire, b
     assert "archived up to" in notes["EV"][0]
     capture_all(workspace, wire)
     assert [one.notes for one in planned(workspace, to_ns=to_ns, match=("EV",)).streams] == [()]
+
+
+def test_a_stream_that_would_take_all_messages_again_is_named(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """For a server from 2.15 a source that was made again is another one (seen: each message twice)."""
+    plain(wire)
+    wire.api("STREAM.CREATE.SUM", name="SUM", sources=[{"name": "EV"}, {"name": "WAS"}])
+    eventually(lambda: wire.state("SUM")["messages"] == 42, "the sources arrived")
+    make_rule(workspace, bucket, exclude=("SUM",))
+    capture_all(workspace, wire)
+    wire.api("STREAM.DELETE.EV")
+    found = planned(workspace, match=("EV",))
+    assert found.refusal
+    assert "Stream SUM has EV as a source" in found.refusal.what
+    with pytest.raises(WrongState, match="Stream SUM has EV as a source"):
+        plan_stream(workspace, RestoreSpec("EV"))
+    # As the hint says.
+    config = wire.api("STREAM.INFO.SUM")["config"]
+    wire.api("STREAM.UPDATE.SUM", **{**config, "sources": [{"name": "WAS"}]})
+    wire.api("STREAM.UPDATE.SUM", **{**config, "sources": [{"name": "WAS"}, {"name": "EV", "opt_start_seq": 41}]})
+    assert errors(restored(workspace, match=("EV",))) == {}
+    wire.publish([("ev.1", b"", b"next")])
+    eventually(lambda: wire.state("SUM")["messages"] >= 43, "the source goes on")
+    assert wire.quiet("SUM", 2.0) == 43
+
+
+def test_a_stream_that_was_restored_from_less_is_not_done(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """The archive has more by now; a restore adds nothing to a stream."""
+    plain(wire)
+    make_rule(workspace, bucket)
+    capture_all(workspace, wire)
+    destroy(wire)
+    assert errors(restored(workspace)) == {}
+    # As if it had been restored elsewhere, and the archived one went on here.
+    wire.publish([("ev.1", b"", b"later")] * 3)
+    capture_one(workspace, wire, workspace.catalog.archives.get("EV"))
+    assert actions(planned(workspace))["EV"] == "done"
+    with workspace.catalog.session.transaction() as sql:
+        sql.connection.execute("delete from nats3.restored_stream")
+    wire.api("STREAM.DELETE.EV")
+    wire.create_stream("EV", "ev.>")
+    wire.publish([("ev.1", b"", b"x")])
+    found = planned(workspace, match=("EV",))
+    assert found.refusal
+    assert "ends with sequence 1, and its archive has it up to 43" in found.refusal.what
+
+
+def test_an_archive_without_a_capture_stops_no_other(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    plain(wire)
+    make_rule(workspace, bucket)
+    capture_all(workspace, wire)
+    wire.create_stream("NEW", "new.>")
+    wire.publish([("new.1", b"", b"x")])
+    tick(workspace)
+    destroy(wire)
+    assert errors(restored(workspace, over_gaps=True)) == {}
+    assert len(fields(wire, "EV")) == 39
+
+
+def test_no_sequence_is_given_again_as_of_a_time(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Messages at the end were deleted before; what sources a stream has their sequences."""
+    plain(wire)
+    wire.api("STREAM.MSG.DELETE.EV", seq=40)
+    make_rule(workspace, bucket)
+    capture_all(workspace, wire)
+    to_ns, _ = moment()
+    wire.publish([("was.x", b"", b"later")])
+    capture_all(workspace, wire)
+    destroy(wire)
+    assert errors(restored(workspace, to_ns=to_ns)) == {}
+    assert [wire.state(name)["last_seq"] for name in ("EV", "WAS")] == [40, 3]
+
+
+def test_a_stream_is_not_made_where_its_origin_failed(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain(wire)
+    wire.api("STREAM.CREATE.SUM", name="SUM", sources=[{"name": "EV"}])
+    eventually(lambda: wire.state("SUM")["messages"] == 39, "the source arrived")
+    make_rule(workspace, bucket, take_mirrors=True)
+    capture_all(workspace, wire)
+    before = fields(wire, "SUM")
+    destroy(wire)
+    real = run_module.restore
+
+    def without_one(*given: Any, **more: Any) -> Any:
+        if given[1].stream == "EV":
+            raise SourceError("the server is away")
+        return real(*given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_module, "restore", without_one)
+        assert errors(restored(workspace)) == {
+            "EV": "the server is away",
+            "SUM": "EV, which it is filled from, was not restored",
+        }
+    assert errors(restored(workspace)) == {}
+    assert fields(wire, "SUM") == before
 
 
 def test_losses_are_said_before(workspace: Workspace, wire: Wire, bucket: str) -> None:

@@ -57,6 +57,7 @@ def test_from_its_plan_to_its_end(nats3: Command, wire: Wire, before: dict[str, 
 
 def test_into_another_account(
     nats3: Command,
+    workspace: Workspace,
     wire: Wire,
     before: dict[str, Any],
     nats_factory: NatsFactory,
@@ -75,6 +76,14 @@ def test_into_another_account(
         assert {name: fields(there, name) for name in before} == before
     assert {name: fields(wire, name) for name in before} == before
     assert nats3("account", "restore", "all", "--into", "none").status == 2
+    again = nats3.ok("account", "restore", "all", "--into", "standby")
+    assert "2 streams were there from an earlier run, and were not compared again" in again.err
+    assert "are as their archives have them" not in again.err
+    # The archive has more by now.
+    wire.publish([("ev.1", b"", b"later")])
+    capture_all(workspace, wire)
+    stale = nats3("account", "restore", "all", "--into", "standby")
+    assert (stale.status, "ends with sequence 10, and its archive has it up to 11" in stale.error) == (2, True)
 
 
 def test_what_is_refused_changes_nothing(nats3: Command, wire: Wire, before: dict[str, Any]) -> None:

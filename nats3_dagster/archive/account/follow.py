@@ -12,6 +12,7 @@ from nats3_dagster.archive.account.plan import StreamPlan
 from nats3_dagster.archive.account.rules import account_states, plan_of
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle import create
+from nats3_dagster.archive.take.open import open_with_durable
 from nats3_dagster.catalog.contents.coverage import storable
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error
 from nats3_dagster.fault_points import fault_point
@@ -81,7 +82,11 @@ def _one(workspace: Workspace, kept: KeptRule, one: StreamPlan, found: Followed)
         found.created.append(create.create(workspace, one.spec, rule=kept).name)
     elif one.archive:
         archive = workspace.catalog.archives.get(one.archive.name)
-        if not archive.paused:
+        if not archive.paused and archive.spec.mode == "consumer":
+            # Its durable went with the stream before.
+            open_with_durable(workspace, archive, adopt=True)
+            found.adopted.append(archive.name)
+        elif not archive.paused:
             open_source(workspace, archive, adopt=True)
             found.adopted.append(archive.name)
 

@@ -16,7 +16,7 @@ from nats3_dagster.archive.account_restore.room import refusal
 from nats3_dagster.archive.account_restore.spec import AccountRestorePlan, AccountRestoreSpec, Action, StreamRestore
 from nats3_dagster.archive.restore.configuration import restored_configuration
 from nats3_dagster.archive.restore.consumers import ALL
-from nats3_dagster.archive.restore.plan import RestoreSpec, check_free, described
+from nats3_dagster.archive.restore.plan import RestoreSpec, check_free, check_sourced, described
 from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError, WrongState
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import server_info
@@ -35,9 +35,8 @@ def plan(workspace: Workspace, spec: AccountRestoreSpec) -> AccountRestorePlan:
     planning = _Planning(workspace, kept, spec)
     streams = in_order(planning.streams())
     if not streams:
-        raise OperatorError(
-            f"Rule {kept.name} has no archive of a stream that is asked for", "Ask for others, or look at the rule"
-        )
+        asked = "" if (spec.match, spec.exclude) == (("*",), ()) else " of a stream that is asked for"
+        raise OperatorError(f"Rule {kept.name} has no archive{asked}", "Look at the rule: it says why, of each stream")
     return AccountRestorePlan(kept, spec, server.name, streams, _refusal(workspace, streams))
 
 
@@ -81,6 +80,10 @@ class _Planning:
             one = judge()
             if one.action in ("restore", "make"):
                 check_free(self._workspace.link, one.wanted)
+            if one.action == "restore" and one.planned:
+                check_sourced(self._present.values(), one.planned)
+            if one.action in ("done", "compare") and one.planned:
+                self._check_reached(one, one.planned.last_seq)
             return one
         except Nats3Error as error:
             if isinstance(error, CatalogError) and not isinstance(error, Conflict):
@@ -155,6 +158,16 @@ class _Planning:
             notes=tuple(notes),
         )
 
+    def _check_reached(self, one: StreamRestore, last_seq: int) -> None:
+        """Raises WrongState if the stream that is there ends before the archive does."""
+        there = self._present[one.stream].last_seq
+        if there < last_seq:
+            raise WrongState(
+                f"It is there and ends with sequence {there}, and its archive has it up to {last_seq}: a restore makes "
+                "a new stream, and adds nothing to one",
+                "Delete it",
+            )
+
     def _action(self, stream: str) -> Action:
         state = self._present.get(stream)
         if state is None or is_unfinished(state.config):
@@ -168,6 +181,10 @@ class _Planning:
         absent = [name for name in one.origins if name not in {other.stream for other in origins}]
         absent = [name for name in absent if name not in self._present]
         notes = [f"{name}, which it is filled from, is not restored" for name in absent]
+        others = {other.stream for other in origins}
+        notes += [
+            f"filled from {name} as that is there" for name in one.origins if name not in others and name not in absent
+        ]
         if one.planned and one.action == "restore":
             one = self._cut(one, origins)
         return replace(one, origins=tuple(other.stream for other in origins), notes=(*one.notes, *notes))
@@ -194,10 +211,11 @@ def _refusal(workspace: Workspace, streams: Iterable[StreamRestore]) -> Nats3Err
     if refused:
         first = refused[0]
         assert first.reason
-        more = f", nor can {len(refused) - 1:,} others" if len(refused) > 1 else ""
+        count = f"{len(refused):,} streams cannot be restored. {first.stream}" if len(refused) > 1 else first.stream
+        why = f"{first.reason.what}. {first.reason.hint}" if first.reason.hint else first.reason.what
         return WrongState(
-            f"Stream {first.stream} cannot be restored: {first.reason.what}{more}",
-            "Leave them out, or change what is said of them",
+            f"{count if len(refused) > 1 else f'Stream {count} cannot be restored'}: {why}",
+            "Or leave out what cannot be restored; nothing was made",
         )
     return refusal(workspace.link, streams)
 

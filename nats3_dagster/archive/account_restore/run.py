@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from nats3_dagster.archive.account_restore.fill import check_filled
 from nats3_dagster.archive.account_restore.order import levels
@@ -30,6 +32,8 @@ class StreamRestored:
     one: StreamRestore
     # As the server describes it; None where there is none.
     state: StreamState | None = None
+    # Messages that were restored.
+    messages: int = 0
     # Messages that were compared with the archive, or with the origin of a mirror, and are equal.
     compared: int = 0
     # Messages that their own time to live, or a limit of the stream, removed.
@@ -57,6 +61,8 @@ def run(
     Raises WrongState, and makes nothing, where the plan or a comparison refuses."""
     if planned.refusal:
         raise planned.refusal
+    # It imports pandas when it is first used. In a thread, an interrupt of this one leaves it half imported (seen).
+    pa.array([b""], pa.binary()).to_numpy(zero_copy_only=False)
     working = _Working(workspace, planned, verify, on_progress)
     compared = working.compare()
     groups = levels(one for one in planned.streams if one.action in ("restore", "make", "compare", "done"))
@@ -72,6 +78,8 @@ class _Working:
         self._workspace, self._planned, self._verify = workspace, planned, verify
         self._on_progress, self._lock, self._sent = on_progress, threading.Lock(), dict[str, int]()
         self._stop = threading.Event()
+        # Streams that could not be made.
+        self._failed = set[str]()
 
     def compare(self) -> dict[str, StreamRestored]:
         """Compare streams that are there with the archive. Raises WrongState with the first one that is another."""
@@ -87,12 +95,16 @@ class _Working:
         return {done.one.stream: done for done in found}
 
     def all(self, group: Sequence[StreamRestore], compared: dict[str, StreamRestored]) -> list[StreamRestored]:
-        """Make the streams of a group, whose origins are there."""
+        """Make the streams of a group, whose origins were made before, or could not be."""
 
         def work(one: StreamRestore) -> StreamRestored:
+            if failed := [name for name in one.origins if name in self._failed]:
+                raise WrongState(f"{failed[0]}, which it is filled from, was not restored", "Run it again after that")
             return self._made(one, compared.get(one.stream))
 
-        return self._each(group, work)
+        made = self._each(group, work)
+        self._failed |= {done.one.stream for done in made if done.error}
+        return made
 
     def _each(
         self, streams: Sequence[StreamRestore], work: Callable[[StreamRestore], StreamRestored]
@@ -116,7 +128,7 @@ class _Working:
             if isinstance(error, CatalogError) and not isinstance(error, Conflict):
                 raise
             return StreamRestored(one, seconds=time.monotonic() - began, error=error)
-        return StreamRestored(done.one, done.state, done.compared, done.ended, time.monotonic() - began, done.error)
+        return replace(done, seconds=time.monotonic() - began)
 
     def _compared(self, one: StreamRestore) -> StreamRestored:
         assert one.planned
@@ -126,16 +138,25 @@ class _Working:
         if not one.messages:
             return StreamRestored(one, state)
         proof = compare(self._workspace, one.planned, ReadSpec(state.incarnation, SeqRange(1, one.planned.last_seq)))
-        return StreamRestored(one, state, proof.equal, proof.ended)
+        return StreamRestored(one, state, 0, proof.equal, proof.ended)
 
     def _made(self, one: StreamRestore, compared: StreamRestored | None) -> StreamRestored:
         workspace, restores = self._workspace, self._workspace.catalog.account_restores
         fault_point("account.restore")
+        messages = 0
         if one.action == "restore":
             assert one.planned
-            done = restore(workspace, one.planned, verify=self._verify, on_progress=lambda sent: self._count(one, sent))
+            try:
+                done = restore(
+                    workspace, one.planned, verify=self._verify, on_progress=lambda sent: self._count(one, sent)
+                )
+            except (WrongState, Conflict) as error:
+                raise WrongState(
+                    f"Another process makes stream {one.stream}, or has made it meanwhile: {error.what}",
+                    "Run it again when that has ended: what is there is compared then",
+                ) from error
             state, equal = done.state, done.proof.equal if done.proof else 0
-            ended = done.proof.ended if done.proof else 0
+            ended, messages = done.proof.ended if done.proof else 0, done.messages
             fault_point("account.restored")
             restores.add_restored(self._planned.kept, state, self._planned.spec.to_ns, done.messages)
         elif one.action == "make":
@@ -147,7 +168,7 @@ class _Working:
                 restores.add_restored(self._planned.kept, state, self._planned.spec.to_ns, one.messages)
         if self._verify and not one.planned:
             equal = check_filled(workspace.link, one, self._check_stop)
-        return StreamRestored(one, state, equal, ended)
+        return StreamRestored(one, state, messages, equal, ended)
 
     def _count(self, one: StreamRestore, sent: int) -> None:
         self._check_stop()

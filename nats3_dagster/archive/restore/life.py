@@ -98,17 +98,37 @@ def _last_of_empty(workspace: Workspace, archive: Archive, life: Incarnation, se
     coverage = catalog.coverage.of(archive, life)
     if selection.to_ns is None:
         return max(coverage.last, coverage.start - 1)
-    later = catalog.chunks.select(archive, incarnation=life, time_range=(selection.to_ns, None), limit=1)
-    return later[0].meta.covers.first - 1 if later else max(coverage.last, coverage.start - 1)
+    later = _first_after(workspace, archive, life, selection.to_ns)
+    return max(coverage.last, coverage.start - 1) if later is None else later - 1
 
 
 def _last_sequence(workspace: Workspace, archive: Archive, life: Incarnation, chosen: Chosen) -> int:
-    """The last sequence of the stream at the end of the selection: that of the archive where the selection has no end,
-    else that of its last message. Raises OperatorError if it has none; StoreError."""
+    """The last sequence that the stream may have given at the end of the selection: that before the next archived
+    message, which no message of after the restore may get again; without one that of the archive. Raises OperatorError
+    if the selection has no message; StoreError."""
     selection = chosen.selected.selection
+    last = workspace.catalog.coverage.of(archive, life).last
+    if selection.sequences:
+        last = min(last, selection.sequences.last)
     if selection.to_ns is None:
-        last = workspace.catalog.coverage.of(archive, life).last
-        return min(last, selection.sequences.last) if selection.sequences else last
+        return last
+    found = _last_message(workspace, archive, life, chosen)
+    later = _first_after(workspace, archive, life, selection.to_ns)
+    return max(found, last if later is None else min(last, later - 1))
+
+
+def _first_after(workspace: Workspace, archive: Archive, life: Incarnation, to_ns: int) -> int | None:
+    """The sequence of the first message from this time on; None where the archive has none."""
+    after = (to_ns, None)
+    for chunk in workspace.catalog.chunks.select(archive, incarnation=life, time_range=after, limit=1):
+        for seqs in _sequences(workspace, archive, life, Selection(from_ns=to_ns), chunk.meta.covers):
+            if seqs:
+                return seqs[0]
+    return None
+
+
+def _last_message(workspace: Workspace, archive: Archive, life: Incarnation, chosen: Chosen) -> int:
+    selection = chosen.selected.selection
     for chunk_id in reversed(chosen.ids):
         chunk = workspace.catalog.chunks.get(chunk_id)
         if chunk.meta.incarnation != life:

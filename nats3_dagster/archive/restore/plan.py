@@ -1,6 +1,6 @@
 """Plan: what a restore would make, checked before the server is asked for a stream."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -14,8 +14,9 @@ from nats3_dagster.archive.selected.removed import Removed, removed
 from nats3_dagster.errors import Nats3Error, OperatorError, StoreError, WrongState
 from nats3_dagster.jetstream.codes import RESTORE_SINCE
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.restore.sourced import taken_again
 from nats3_dagster.jetstream.server import ServerInfo, server_info
-from nats3_dagster.jetstream.streams import find_stream, streams_listening
+from nats3_dagster.jetstream.streams import all_streams, find_stream, streams_listening
 from nats3_dagster.model import Archive, Incarnation, Selection, StreamState
 from nats3_dagster.model.stream import STREAM_NAME, is_unfinished
 from nats3_dagster.workspace import Workspace
@@ -117,7 +118,19 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     planned = described(workspace, spec)
     if not spec.as_backup:
         check_free(workspace.link, planned.config)
+        check_sourced(all_streams(workspace.link), planned)
     return planned
+
+
+def check_sourced(states: Iterable[StreamState], planned: RestorePlan) -> None:
+    """Raises WrongState if one of the streams that are there would take the restored messages a second time."""
+    if planned.messages and (other := taken_again(states, planned.stream, planned.last_seq)):
+        raise WrongState(
+            f"Stream {other} has {planned.stream} as a source. For its server that is another stream once it is made "
+            "again, and all its messages would come a second time",
+            f"Take that source from {other}, and give it back with opt_start_seq {planned.last_seq + 1}; or delete "
+            f"{other} and restore it too",
+        )
 
 
 def check_free(link: Link, config: Mapping[str, Any]) -> None:
@@ -139,6 +152,10 @@ def described(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
         raise WrongState(
             f"{server.name} cannot restore messages at their sequences and times: servers from 2.15 can",
             "Replay them instead: their times and sequences are then headers",
+        )
+    if (spec.replicas or 1) > 1 and not server.clustered:
+        raise OperatorError(
+            f"replicas is {spec.replicas}, and {server.name} is in no cluster", "Leave it out", field="replicas"
         )
     name = spec.name or archive.spec.stream
     life = selected_life(

@@ -77,7 +77,8 @@ def restore(
             fault_point("restore.named")
         except BaseException:
             with suppress(Nats3Error):
-                _remove(workspace, planned.stream)
+                if check_name(workspace.link, planned.stream):
+                    delete_stream(workspace.link, planned.stream)
             raise
         # From here on the stream is whole, whatever happens.
         _pause(workspace, planned, None)

@@ -20,10 +20,12 @@ delete from nats3.account_stream where rule_id = :rule and stream = any(:streams
 
 -- name: archived_up_to(archive, stream, created_ns)
 -- The time up to which all that the stream had is in the archive: of the last look at it, if nothing was missing then, else of the
--- last archived message.
-select case when c.last_seq >= i.last_seq then i.observed_at else to_timestamp(c.last_ns / 1e9) end
-from nats3.coverage_view c join nats3.incarnation i on i.id = c.incarnation_id
-where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns;
+-- last archived message; no row where nothing is archived.
+select up_to from (
+    select case when c.last_seq >= i.last_seq then i.observed_at else to_timestamp(c.last_ns / 1e9) end as up_to
+    from nats3.coverage_view c join nats3.incarnation i on i.id = c.incarnation_id
+    where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
+) found where up_to is not null;
 
 -- name: add_restored_stream(rule, stream, created_ns, to_ns, messages)
 -- Records a stream that a restore of an account made, and forgets those of its name that are older than a year.

@@ -9,7 +9,7 @@ from nats3_dagster.archive.account_restore.run import run
 from nats3_dagster.archive.account_restore.spec import AccountRestoreSpec
 from nats3_dagster.cli.reads.selecting import OverGaps, ToTime
 from nats3_dagster.cli.terminal.options import Output
-from nats3_dagster.cli.terminal.output import Columns, Format, Prose, Size, show, show_one, when
+from nats3_dagster.cli.terminal.output import Columns, Format, Prose, Size, counted, show, show_one, when
 from nats3_dagster.cli.terminal.progress import bar, note
 from nats3_dagster.cli.wording import WORDS
 from nats3_dagster.documents.account_restores import AccountRestore
@@ -20,11 +20,12 @@ from nats3_dagster.workspace import Workspace
 _ACTIONS = {
     "restore": "restored",
     "make": "made from others",
-    "done": "restored before",
-    "compare": "there, compared",
+    "done": "there already",
+    "compare": "there, to compare",
     "left_out": "left out",
     "refused": "cannot be restored",
 }
+_ENDS = _ACTIONS | {"compare": "there, compared"}
 _PLAN: Columns = {
     "STREAM": lambda s: s["stream"],
     "STATE": lambda s: _ACTIONS[s["action"]],
@@ -36,7 +37,7 @@ _PLAN: Columns = {
 }
 _DONE: Columns = {
     "STREAM": lambda s: s["stream"],
-    "STATE": lambda s: "failed" if s["state"] == "failed" else _ACTIONS[s["action"]],
+    "STATE": lambda s: "failed" if s["state"] == "failed" else _ENDS[s["action"]],
     "MESSAGES": lambda s: s["messages"],
     "COMPARED": lambda s: s["compared"],
     "CONSUMERS": lambda s: len(s["consumers"]),
@@ -113,8 +114,11 @@ def restore(
     if failed:
         note("Run it again for what is left: streams that are whole stay as they are")
         raise typer.Exit(1)
-    if verify:
-        note("Each message of the streams that were restored is as their archives have it")
+    compared = sum(one["compared"] or 0 for one in view["streams"] if one["archive"])
+    if verify and compared:
+        note(f"{counted(compared, 'message')} were compared, and are as their archives have them")
+    if there := sum(one["action"] == "done" for one in view["streams"]):
+        note(f"{counted(there, 'stream')} were there from an earlier run, and were not compared again")
 
 
 def _show(output: Format, view: dict[str, Any], columns: Columns) -> None:

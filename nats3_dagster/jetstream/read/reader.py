@@ -70,7 +70,9 @@ def read_batches(
         except Refused as error:
             if error.code not in _NO_CONSUMER:
                 raise
-            log.warning("%s: reading %s one message at a time", error.what, spec.incarnation.stream)
+            # Of a work queue it is no news.
+            level = logging.WARNING if error.code == ErrCode.MAX_CONSUMERS else logging.INFO
+            log.log(level, "%s: reading %s one message at a time", error.what, spec.incarnation.stream)
             yield from reading.without_consumer()
             return
         with opened as session:

@@ -8,7 +8,7 @@ start: the sequence after its newest message.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import find_stream
+from nats3_dagster.model import StreamState
 
 _ALL: Final = ">"
 # Between the filters, and the destinations, of a source with several transforms.
@@ -56,6 +57,16 @@ class SourcedPositions:
         if last is None:
             return dict(source)
         return {**{key: value for key, value in source.items() if key != "opt_start_time"}, "opt_start_seq": last + 1}
+
+
+def taken_again(states: Iterable[StreamState], origin: str, last_seq: int) -> str | None:
+    """Returns the name of one of these streams that would take messages of the origin again if it were made again up to
+    this sequence; None where there is none. One that begins after it, as a restored one does, takes none."""
+    for state in states:
+        for source in _own_sources(state.config):
+            if source["name"] == origin and int(source.get("opt_start_seq") or 1) <= last_seq:
+                return state.name
+    return None
 
 
 def check_sources(link: Link, stream: str, positions: Mapping[str, int]) -> None:
