@@ -105,6 +105,7 @@ def test_an_archive_is_created_listed_paused_and_deleted(nats3: Command, events:
         "ratio": None,
         "first_time": None,
         "last_time": None,
+        "drill": None,
         "warning": None,
     }
     assert "nats3 store run ev" in made.err

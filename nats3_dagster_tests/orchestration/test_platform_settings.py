@@ -170,6 +170,7 @@ def test_the_kind_s3_is_of_that_store_alone(
 def test_function_and_component_have_the_same_fields() -> None:
     assert list(inspect.signature(build_archive_definitions).parameters) == [
         "archives",
+        "accounts",
         "key_prefix",
         *PlatformSettings.model_fields,
     ]
