@@ -42,12 +42,12 @@ class AccountStreamStatus(AccountStream):
     lag: int | None = Field(description="Sequences that the stream has and the archive has not; null: not known.")
     seconds: float | None = Field(description="Since the oldest of them was stored; null where there is none.")
     time_to_loss: TimeToLoss | None = Field(description="How near the stream is to deleting them; null: not known.")
-    error: str | None = Field(description="What is wrong with the stream of the archive.")
+    error: str | None = Field(description="What is wrong with the stream of the archive, or why it gets none.")
 
     @classmethod
     def of(cls, one: StreamStatus, words: Words) -> Self:
         waiting = one.condition.waiting if one.condition else None
-        error = one.condition.error if one.condition else None
+        error = one.condition.error if one.condition else one.problem
         return cls(
             **_fields(one.plan, words),
             lag=waiting.behind if waiting else None,

@@ -391,3 +391,23 @@ def test_a_queue_that_is_made_again_is_taken_from(workspace: Workspace, wire: Wi
     assert one_tick(workspace).adopted == ["JOBS"]
     assert condition(workspace, archive).error is None
     assert take(workspace, archive).messages == 3
+
+
+def test_why_an_archive_cannot_be_made_is_said(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """A work queue that a consumer takes everything from has no place for the archive's own."""
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream("JOBS", "jobs.>", retention="workqueue")
+    config = {"durable_name": "app", "ack_policy": "explicit"}
+    wire.api("CONSUMER.CREATE.JOBS.app", stream_name="JOBS", config=config)
+    rules.create(workspace, AccountRule("all", bucket, take_queues=True))
+    (before,) = status(workspace, ["all"])
+    said_before = {one.plan.stream: one.problem and one.problem.what for one in before.streams}
+    assert said_before.keys() == {"EV", "JOBS"}
+    assert said_before["EV"] is None
+    assert "app" in (said_before["JOBS"] or "")
+    problems = one_tick(workspace).problems
+    (after,) = status(workspace, ["all"])
+    assert {one.plan.stream: one.problem and one.problem.what for one in after.streams} == {
+        "EV": None,
+        "JOBS": problems["JOBS"].what,
+    }

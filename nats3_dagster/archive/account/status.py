@@ -5,15 +5,21 @@ Invariant: nothing is written.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from nats3_dagster.archive.account.plan import StreamPlan
 from nats3_dagster.archive.account.rules import account_states, plan_of
+from nats3_dagster.archive.lifecycle.create import check
 from nats3_dagster.archive.source.condition import Condition, conditions
 from nats3_dagster.archive.source.loss import Loss, time_to_loss
+from nats3_dagster.errors import CatalogError, Conflict, Nats3Error
 from nats3_dagster.model import Archive
 from nats3_dagster.model.account_rule import KeptRule
 from nats3_dagster.workspace import Workspace
+
+# Streams that are to get an archive whose reasons for having none are looked for, at most: each takes some requests.
+_ASKED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,8 @@ class StreamStatus:
     condition: Condition | None
     # How near it is to deleting what is not captured; None where that is not known.
     loss: Loss | None
+    # Why its archive cannot be made; None where it has one, or can have one.
+    problem: Nats3Error | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,22 @@ def _of_rule(workspace: Workspace, kept: KeptRule, streams: Sequence[StreamPlan]
     ids = [one.archive.archive_id for one in streams if one.archive and one.action != "ended"]
     archives = {archive.id: archive for archive in workspace.catalog.archives.of(ids)}
     found = conditions(workspace, list(archives.values()), aged=True)
-    return AccountStatus(kept, tuple(_stream(one, found, archives) for one in streams))
+    waiting = [one for one in streams if one.action == "create"][:_ASKED]
+    problems = {one.stream: problem for one in waiting if (problem := _problem(workspace, one))}
+    every = (_stream(one, found, archives) for one in streams)
+    return AccountStatus(kept, tuple(replace(one, problem=problems.get(one.plan.stream)) for one in every))
+
+
+def _problem(workspace: Workspace, one: StreamPlan) -> Nats3Error | None:
+    """The reason why the archive that a stream is to have cannot be made. Raises CatalogError."""
+    assert one.spec
+    try:
+        check(workspace, one.spec)
+    except Nats3Error as error:
+        if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+            raise
+        return error
+    return None
 
 
 def _stream(one: StreamPlan, found: dict[int, Condition], archives: dict[int, Archive]) -> StreamStatus:
