@@ -1,6 +1,7 @@
 """`nats3 load progress`: the document of HTTP, once or until the replay has ended."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -44,7 +45,9 @@ def replay(workspace: Workspace, wire: Wire, bucket: str) -> Replay:
 @contextmanager
 def following(*words: str) -> Iterator[subprocess.Popen[str]]:
     command = [*NATS3, "load", "progress", *words, "--watch=0.1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # With it each line would come at once by itself.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
             yield process
         finally:

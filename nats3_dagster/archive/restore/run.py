@@ -59,7 +59,7 @@ def restore(
     Raises WrongState if there is a stream of this name, SourceError when the server does not take or keep what is
     sent; LostMessages and StoreError of the archive. After an error there is no stream."""
     with workspace.catalog.locks.restoring(planned.stream, _TURN_S):
-        _remove(workspace, planned.stream)
+        _remove(workspace, planned.stream, logging.WARNING)
         try:
             planned, messages, last_seq, positions = _send(workspace, planned, on_progress)
             fault_point("restore.sent")
@@ -77,18 +77,18 @@ def restore(
             fault_point("restore.named")
         except BaseException:
             with suppress(Nats3Error):
-                if check_name(workspace.link, planned.stream):
-                    delete_stream(workspace.link, planned.stream)
+                _remove(workspace, planned.stream, logging.DEBUG)
             raise
         # From here on the stream is whole, whatever happens.
         _pause(workspace, planned, None)
         return Restored(stream_state(workspace.link, planned.stream), messages, proof)
 
 
-def _remove(workspace: Workspace, stream: str) -> None:
-    """Delete what a restore that was cut has left under this name. Raises WrongState if another stream has it."""
+def _remove(workspace: Workspace, stream: str, level: int) -> None:
+    """Delete what a restore that was cut has left under this name, and log it so. Raises WrongState if another stream
+    has it."""
     if check_name(workspace.link, stream):
-        log.warning("Stream %s is what a restore left that did not end: it is deleted", stream)
+        log.log(level, "Stream %s is what a restore left that did not end: it is deleted", stream)
         delete_stream(workspace.link, stream)
 
 

@@ -32,6 +32,8 @@ def looks(seconds: float, fetch: Callable[[], D]) -> Iterator[D]:
     look raises, and OperatorError always: what is looked at is gone."""
     yield fetch()
     while True:
+        # A program that reads a pipe gets each look when it was made.
+        sys.stdout.flush()
         time.sleep(seconds)
         try:
             document = fetch()
