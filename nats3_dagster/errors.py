@@ -18,6 +18,8 @@ class Nats3Error(Exception):
     each face words. Neither ends with a full stop."""
 
     exit_status: ClassVar[int] = 1
+    # True for a failure of what everything needs: of several things that are done, it ends those that come after, too.
+    ends_all: ClassVar[bool] = False
 
     def __init__(self, what: str, hint: str | Step = "") -> None:
         self.what = redacted(what)
@@ -146,6 +148,8 @@ class ChunkError(StoreError):
 class CatalogError(Nats3Error):
     """Postgres: unreachable, refused access, or its schema does not fit this release."""
 
+    ends_all = True
+
 
 class CatalogUnreachable(CatalogError):
     """Postgres takes no connection: it is down, starts, or is elsewhere."""
@@ -153,6 +157,8 @@ class CatalogUnreachable(CatalogError):
 
 class Conflict(CatalogError):
     """Another process did the same first: overlapping chunks, a name taken, a replay already running."""
+
+    ends_all = False
 
 
 class Held(Conflict):

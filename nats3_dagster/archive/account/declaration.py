@@ -6,7 +6,7 @@ Invariant: a declaration changes nothing that the catalog has, and does not crea
 from collections.abc import Sequence
 
 from nats3_dagster.archive.account import rules
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError
+from nats3_dagster.errors import Conflict, Nats3Error, OperatorError
 from nats3_dagster.model.account_rule import KeptRule, RuleDeclaration
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
@@ -20,7 +20,7 @@ def ensure_declared(workspace: Workspace, declared: Sequence[RuleDeclaration]) -
         try:
             _ensure(workspace, one)
         except Nats3Error as error:
-            if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+            if error.ends_all:
                 raise
             problems[one.rule.name] = error
     return problems

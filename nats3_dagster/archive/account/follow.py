@@ -14,7 +14,7 @@ from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.lifecycle import create
 from nats3_dagster.archive.take.open import open_with_durable
 from nats3_dagster.catalog.contents.coverage import storable
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.model import StreamState
@@ -70,7 +70,7 @@ def _follow(workspace: Workspace, kept: KeptRule, streams: Sequence[StreamPlan],
         try:
             _one(workspace, kept, one, found)
         except Nats3Error as error:
-            if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+            if error.ends_all:
                 raise
             found.problems[one.stream] = error
     return found

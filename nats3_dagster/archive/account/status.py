@@ -13,7 +13,7 @@ from nats3_dagster.archive.account.rules import account_states, plan_of
 from nats3_dagster.archive.lifecycle.create import check
 from nats3_dagster.archive.source.condition import Condition, conditions
 from nats3_dagster.archive.source.loss import Loss, time_to_loss
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Archive
 from nats3_dagster.model.account_rule import KeptRule
 from nats3_dagster.workspace import Workspace
@@ -70,7 +70,7 @@ def _problem(workspace: Workspace, one: StreamPlan) -> Nats3Error | None:
     try:
         check(workspace, one.spec)
     except Nats3Error as error:
-        if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+        if error.ends_all:
             raise
         return error
     return None

@@ -16,7 +16,7 @@ from nats3_dagster.archive.restore.plan import RestorePlan, RestoreSpec, describ
 from nats3_dagster.archive.restore.proof import compare
 from nats3_dagster.archive.restore.run import restore
 from nats3_dagster.archive.source.restored import as_archived
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError
+from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS
 from nats3_dagster.jetstream.read.reader import ReadSpec
@@ -94,7 +94,7 @@ def _drilled(workspace: Workspace, own: Workspace, archive: Archive, *, whole: b
         finally:
             delete_stream(own.link, planned.stream)
     except Nats3Error as error:
-        if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+        if error.ends_all:
             raise
         return replace(result, seconds=result.seconds or time.monotonic() - began, error=error)
 

@@ -17,7 +17,7 @@ from nats3_dagster.archive.account_restore.spec import AccountRestorePlan, Accou
 from nats3_dagster.archive.restore.configuration import restored_configuration
 from nats3_dagster.archive.restore.consumers import ALL
 from nats3_dagster.archive.restore.plan import RestoreSpec, check_free, check_sourced, described
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, OperatorError, WrongState
+from nats3_dagster.errors import Nats3Error, OperatorError, WrongState
 from nats3_dagster.hours import SECOND_NS, format_time
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import all_streams
@@ -86,7 +86,7 @@ class _Planning:
                 self._check_reached(one, one.planned.last_seq)
             return one
         except Nats3Error as error:
-            if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+            if error.ends_all:
                 raise
             return StreamRestore(stream, "refused", archive, reason=error)
 

@@ -17,7 +17,7 @@ from nats3_dagster.archive.account_restore.order import levels
 from nats3_dagster.archive.account_restore.spec import AccountRestorePlan, StreamRestore
 from nats3_dagster.archive.restore.proof import compare
 from nats3_dagster.archive.restore.run import restore
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, WrongState
+from nats3_dagster.errors import Conflict, Nats3Error, WrongState
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.read.reader import ReadSpec
 from nats3_dagster.jetstream.streams import create_stream, stream_state
@@ -125,7 +125,7 @@ class _Working:
             self._check_stop()
             done = work(one)
         except Nats3Error as error:
-            if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+            if error.ends_all:
                 raise
             return StreamRestored(one, seconds=time.monotonic() - began, error=error)
         return replace(done, seconds=time.monotonic() - began)

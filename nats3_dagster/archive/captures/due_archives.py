@@ -15,7 +15,7 @@ from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.source.backlog import Backlog
 from nats3_dagster.archive.source.listed import Listed, list_streams
 from nats3_dagster.archive.source.loss import Loss, outlook, time_to_loss
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Archive
 from nats3_dagster.workspace import Workspace
 
@@ -116,7 +116,7 @@ def _ask(
         source = open_source(workspace, archive, state=listed.states.get(archive.spec.stream))
         now = outlook(workspace, source)
     except Nats3Error as error:
-        if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+        if error.ends_all:
             raise
         return Outlooked(archive, error=error)
     if archive.paused:

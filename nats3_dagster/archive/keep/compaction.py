@@ -18,7 +18,7 @@ from nats3_dagster.archive.proof.failed_hours import FailedHours
 from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import remove_objects
-from nats3_dagster.errors import CatalogError, Conflict, Nats3Error, ObjectMissing, OperatorError, from_json
+from nats3_dagster.errors import Conflict, Nats3Error, ObjectMissing, OperatorError, from_json
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.model import Archive, Chunk, ChunkMeta
 from nats3_dagster.steps import Next
@@ -164,7 +164,7 @@ def _noted(hour: str, failures: FailedHours) -> Generator[None]:
     try:
         yield
     except Nats3Error as error:
-        if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+        if error.ends_all:
             raise
         failures.add(hour, error)
 
@@ -182,7 +182,7 @@ def _committed(
             pairs = [(one.old, one.meta) for one in merged]
             compaction.swap(archive, hour, pairs, begun=begun)
     except Nats3Error as error:
-        if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+        if error.ends_all:
             raise  # nothing says whether they were committed: the next compaction finds them
         # None that another compaction has committed meanwhile: the catalog does not give it out.
         for meta in outcome.put if outcome else ():

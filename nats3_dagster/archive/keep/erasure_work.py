@@ -18,7 +18,6 @@ from nats3_dagster.archive.stored.archive_folder import folder_of
 from nats3_dagster.archive.stored.removal import remove_objects
 from nats3_dagster.archive.stored.unchecked import is_unchecked
 from nats3_dagster.errors import (
-    CatalogError,
     ChunkError,
     Conflict,
     ForeignFolder,
@@ -235,6 +234,6 @@ def _of_copy(archive: Archive, bucket: str, error: StoreError) -> StoreError:
 
 def _unless_catalog(error: Nats3Error) -> Nats3Error:
     """The error; raised if the catalog does not answer, because then nothing else can be done."""
-    if isinstance(error, CatalogError) and not isinstance(error, Conflict):
+    if error.ends_all:
         raise error
     return error
