@@ -31,25 +31,12 @@ def starter(settings: Settings, spec: ReplaySpec) -> Starter:
         return _start_process
     url = settings.dagster_url
     assert url
-    try:
-        place = webserver.place_of(url, _JOB)
-    except webserver.FAILURES as error:
-        raise DagsterError(
-            f"The Dagster at NATS3_DAGSTER_URL does not answer: {webserver.brief(error)}", "Start it, then try again"
-        ) from error
-    if place is None:
-        raise DagsterError(
-            f"The Dagster at NATS3_DAGSTER_URL has no job {_JOB}",
-            "Add nats3_dagster.definitions to its code locations, or look there why they did not load",
-        )
+    place = webserver.required_place(url, _JOB)
 
     def launch(replay: Replay, number: int) -> None:
         config = {"ops": {_OP: {"config": {"replay_id": replay.id, "launch": number}}}}
         tags = {"nats3/replay": replay.id, "nats3/archive": replay.spec.archive}
-        try:
-            refused = webserver.launch(url, place, _JOB, config, tags)
-        except webserver.FAILURES as error:
-            refused = webserver.brief(error)
+        _, refused = webserver.launch(url, place, _JOB, config, tags)
         if refused:
             raise DagsterError(
                 f"The Dagster at NATS3_DAGSTER_URL did not start replay {replay.id}: {refused}",

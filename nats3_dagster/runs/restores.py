@@ -46,22 +46,9 @@ def start(settings: Settings, config: Mapping[str, Any], stream: str) -> Started
         start_detached(command(config), log)
         return Started(log=str(log))
     url = settings.dagster_url
-    try:
-        place = webserver.place_of(url, JOB)
-    except webserver.FAILURES as error:
-        raise DagsterError(
-            f"The Dagster at NATS3_DAGSTER_URL does not answer: {webserver.brief(error)}", "Start it, then try again"
-        ) from error
-    if place is None:
-        raise DagsterError(
-            f"The Dagster at NATS3_DAGSTER_URL has no job {JOB}",
-            "Add nats3_dagster.definitions to its code locations, or look there why they did not load",
-        )
+    place = webserver.required_place(url, JOB)
     tags = {"nats3/archive": config["archive"], "nats3/restored": stream}
-    try:
-        run_id, refused = webserver.launched(url, place, JOB, {"ops": {OP: {"config": config}}}, tags)
-    except webserver.FAILURES as error:
-        run_id, refused = None, webserver.brief(error)
+    run_id, refused = webserver.launch(url, place, JOB, {"ops": {OP: {"config": config}}}, tags)
     if refused:
         raise DagsterError(
             f"The Dagster at NATS3_DAGSTER_URL did not start the restore: {refused}", "Look at its runs, then try again"

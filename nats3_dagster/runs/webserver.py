@@ -11,6 +11,7 @@ from http.client import HTTPException
 from typing import Any
 
 from nats3_dagster.direct_http import open_directly
+from nats3_dagster.errors import DagsterError
 from nats3_dagster.redaction import brief
 
 # What a question to the webserver may end in.
@@ -80,18 +81,36 @@ def place_of(url: str, job: str) -> tuple[str, str] | None:
     return min(places, default=None)
 
 
+def required_place(url: str, job: str) -> tuple[str, str]:
+    """The place of a job (see place_of). Raises DagsterError where the webserver does not answer, or none has it."""
+    try:
+        place = place_of(url, job)
+    except FAILURES as error:
+        raise DagsterError(
+            f"The Dagster at NATS3_DAGSTER_URL does not answer: {brief(error)}", "Start it, then try again"
+        ) from error
+    if place is None:
+        raise DagsterError(
+            f"The Dagster at NATS3_DAGSTER_URL has no job {job}",
+            "Add nats3_dagster.definitions to its code locations, or look there why they did not load",
+        )
+    return place
+
+
 def launch(
     url: str, place: tuple[str, str], job: str, config: Mapping[str, Any], tags: Mapping[str, str]
-) -> str | None:
-    """Launch a run of the job at a place (see place_of): None, or why it was refused. Raises one of FAILURES; the run
+) -> tuple[str | None, str | None]:
+    """Launch a run of the job at a place: its id, or why it was refused; or why the webserver did not answer: the run
     may then have been launched."""
-    return launched(url, place, job, config, tags)[1]
+    try:
+        return _launched(url, place, job, config, tags)
+    except FAILURES as error:
+        return None, brief(error)
 
 
-def launched(
+def _launched(
     url: str, place: tuple[str, str], job: str, config: Mapping[str, Any], tags: Mapping[str, str]
 ) -> tuple[str | None, str | None]:
-    """Launch a run as `launch` does: its id, or why it was refused."""
     selector = {"repositoryLocationName": place[0], "repositoryName": place[1], "jobName": job}
     params = {
         "selector": selector,
