@@ -8,6 +8,7 @@ from nats3_dagster.archive.account import rules
 from nats3_dagster.archive.account.status import status
 from nats3_dagster.bodies.accounts import CreateAccountRule
 from nats3_dagster.cli.account import account_views as views
+from nats3_dagster.cli.account.streams_options import RuleName
 from nats3_dagster.cli.loading import LazyGroup
 from nats3_dagster.cli.reload import reload_dagster
 from nats3_dagster.cli.terminal.confirm import Yes, confirm
@@ -26,7 +27,6 @@ from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
-RuleName = Annotated[str, typer.Argument(metavar="RULE", help="Name of the rule.")]
 CreateBucket = Annotated[bool, typer.Option("--create-bucket", help="Create buckets that do not exist.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen with each stream, and change nothing.")]
 

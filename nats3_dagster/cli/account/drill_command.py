@@ -6,6 +6,7 @@ import typer
 
 from nats3_dagster.archive.account_restore.drill import DrillSpec
 from nats3_dagster.archive.account_restore.drill import drill as drill_account
+from nats3_dagster.cli.account.streams_options import Exclude, Match, RuleName
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, counted, show, show_one
 from nats3_dagster.cli.terminal.progress import note
@@ -25,15 +26,9 @@ _COLUMNS: Columns = {
 
 
 def drill(
-    name: Annotated[str, typer.Argument(metavar="RULE", help="Name of the rule.")],
-    match: Annotated[
-        list[str] | None,
-        typer.Option("--match", metavar="PATTERN", help="Only streams whose names this pattern takes. Repeatable."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", metavar="PATTERN", help="Leave out streams that this pattern takes. Repeatable."),
-    ] = None,
+    name: RuleName,
+    match: Match = None,
+    exclude: Exclude = None,
     whole: Annotated[
         bool, typer.Option("--all", help="Restore all messages, and not only those of each stream's newest hour.")
     ] = False,

@@ -7,6 +7,7 @@ import typer
 from nats3_dagster.archive.account_restore.plan import plan
 from nats3_dagster.archive.account_restore.run import run
 from nats3_dagster.archive.account_restore.spec import AccountRestoreSpec
+from nats3_dagster.cli.account.streams_options import Exclude, Match, RuleName
 from nats3_dagster.cli.reads.selecting import OverGaps, ToTime
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Columns, Format, Prose, Size, counted, show, show_one, when
@@ -47,16 +48,10 @@ _DONE: Columns = {
 
 
 def restore(
-    name: Annotated[str, typer.Argument(metavar="RULE", help="Name of the rule.")],
+    name: RuleName,
     to_time: ToTime = None,
-    match: Annotated[
-        list[str] | None,
-        typer.Option("--match", metavar="PATTERN", help="Only streams whose names this pattern takes. Repeatable."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", metavar="PATTERN", help="Leave out streams that this pattern takes. Repeatable."),
-    ] = None,
+    match: Match = None,
+    exclude: Exclude = None,
     into: Annotated[
         str | None,
         typer.Option("--into", metavar="CONTEXT", help="NATS context of the account to restore into. Default: here."),
