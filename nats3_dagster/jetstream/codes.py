@@ -134,3 +134,8 @@ def restores(version: tuple[int, int, int]) -> bool:
 def supported_settings(config: Mapping[str, Any], version: tuple[int, int, int]) -> dict[str, Any]:
     """The settings of a stream that a server of this version knows."""
     return {key: value for key, value in config.items() if version >= _SETTING_SINCE.get(key, (0, 0))}
+
+
+# Bytes that a file store, or memory, needs for a message beside subject, header block and payload; and for a header
+# block (nats-server, filestore.go and memstore.go).
+BESIDE: Final = {"file": (30, 4), "memory": (16, 0)}

@@ -155,7 +155,7 @@ class KeptRule:
 
     def takes(self, stream: str) -> bool:
         """True if the rule takes a stream of this name."""
-        return self.rule.is_matched(stream) and not self.rule.is_excluded(stream)
+        return takes(stream, self.rule.match, self.rule.exclude)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -189,6 +189,11 @@ class DerivedStream:
     consumers: int
     # When it was found to be deleted; None while it is not known to be.
     gone_at: datetime | None
+
+
+def takes(stream: str, match: tuple[str, ...], exclude: tuple[str, ...]) -> bool:
+    """True if one of the patterns of `match` takes the stream, and none of `exclude`."""
+    return is_one_of(stream, match) and not is_one_of(stream, exclude)
 
 
 def is_one_of(stream: str, patterns: tuple[str, ...]) -> bool:

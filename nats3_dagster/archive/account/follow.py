@@ -82,12 +82,10 @@ def _one(workspace: Workspace, kept: KeptRule, one: StreamPlan, found: Followed)
         found.created.append(create.create(workspace, one.spec, rule=kept).name)
     elif one.archive:
         archive = workspace.catalog.archives.get(one.archive.name)
-        if not archive.paused and archive.spec.mode == "consumer":
-            # Its durable went with the stream before.
-            open_with_durable(workspace, archive, adopt=True)
-            found.adopted.append(archive.name)
-        elif not archive.paused:
-            open_source(workspace, archive, adopt=True)
+        if not archive.paused:
+            # A durable went with the stream before.
+            opener = open_with_durable if archive.spec.mode == "consumer" else open_source
+            opener(workspace, archive, adopt=True)
             found.adopted.append(archive.name)
 
 

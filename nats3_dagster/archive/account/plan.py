@@ -117,7 +117,7 @@ class _Plan:
         if self._rule.is_excluded(name):
             raise OperatorError("it is excluded by the rule")
         for kept in self._older:
-            if kept.rule.is_matched(name) and not kept.rule.is_excluded(name):
+            if kept.takes(name):
                 raise OperatorError(f"rule {kept.name} has it")
 
     def _spec(self, state: StreamState) -> ArchiveSpec:

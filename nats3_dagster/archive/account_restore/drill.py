@@ -22,7 +22,7 @@ from nats3_dagster.hours import HOUR_NS
 from nats3_dagster.jetstream.read.reader import ReadSpec
 from nats3_dagster.jetstream.streams import delete_stream, find_stream
 from nats3_dagster.model import Archive, Coverage, Selection, SeqRange, StreamState
-from nats3_dagster.model.account_rule import is_one_of
+from nats3_dagster.model.account_rule import takes
 from nats3_dagster.model.drill import Drill
 from nats3_dagster.workspace import Workspace
 
@@ -54,11 +54,7 @@ def drill(
     """Restore and compare each archive. `own`: the same catalog and store, and a server of our own. `on_archive` is
     called with each result. Raises Unknown for the rule, OperatorError where nothing is asked for, CatalogError."""
     kept = workspace.catalog.accounts.get(spec.rule)
-    names = [
-        one.name
-        for one in archives_of(workspace, kept)
-        if is_one_of(one.stream, spec.match) and not is_one_of(one.stream, spec.exclude)
-    ]
+    names = [one.name for one in archives_of(workspace, kept) if takes(one.stream, spec.match, spec.exclude)]
     if not names:
         raise OperatorError(f"Rule {kept.name} has no archive of a stream that is asked for", "Ask for others")
     found: list[ArchiveDrill] = []

@@ -79,11 +79,11 @@ class _Planning:
         try:
             one = judge()
             if one.action in ("restore", "make"):
-                check_free(self._workspace.link, one.wanted)
+                check_free(self._present, one.wanted)
             if one.action == "restore" and one.planned:
                 check_sourced(self._present.values(), one.planned)
-            if one.action in ("done", "compare") and one.planned:
-                self._check_reached(one, one.planned.last_seq)
+            if one.action in ("done", "compare"):
+                one.check_reached(self._present[stream])
             return one
         except Nats3Error as error:
             if error.ends_all:
@@ -158,16 +158,6 @@ class _Planning:
             notes=tuple(notes),
         )
 
-    def _check_reached(self, one: StreamRestore, last_seq: int) -> None:
-        """Raises WrongState if the stream that is there ends before the archive does."""
-        there = self._present[one.stream].last_seq
-        if there < last_seq:
-            raise WrongState(
-                f"It is there and ends with sequence {there}, and its archive has it up to {last_seq}: a restore makes "
-                "a new stream, and adds nothing to one",
-                "Delete it",
-            )
-
     def _action(self, stream: str) -> Action:
         state = self._present.get(stream)
         if state is None or is_unfinished(state.config):
@@ -178,12 +168,12 @@ class _Planning:
         """The plan, with the origins that are restored too. A stream may not have more of an origin than that has: the
         server would take the origin's next messages for those that the stream has."""
         origins = [every[name] for name in one.origins if name in every and every[name].wanted]
-        absent = [name for name in one.origins if name not in {other.stream for other in origins}]
-        absent = [name for name in absent if name not in self._present]
-        notes = [f"{name}, which it is filled from, is not restored" for name in absent]
-        others = {other.stream for other in origins}
-        notes += [
-            f"filled from {name} as that is there" for name in one.origins if name not in others and name not in absent
+        others = [name for name in one.origins if name not in every or not every[name].wanted]
+        notes = [
+            f"filled from {name} as that is there"
+            if name in self._present
+            else f"{name}, which it is filled from, is not restored"
+            for name in others
         ]
         if one.planned and one.action == "restore":
             one = self._cut(one, origins)

@@ -6,11 +6,11 @@ from typing import Any, Final
 from nats3_dagster.archive.account_restore.spec import StreamRestore
 from nats3_dagster.errors import Nats3Error, WrongState
 from nats3_dagster.jetstream.api import request
+from nats3_dagster.jetstream.codes import BESIDE
 from nats3_dagster.jetstream.link import Link
 
-# Bytes that a server keeps of a message beside subject, header block and payload, at most (nats-server, filestore.go:
-# fileStoreMsgSizeRaw).
-_BESIDE: Final = 34
+# Bytes that a server keeps of a message beside subject, header block and payload, at most.
+_BESIDE: Final = sum(BESIDE["file"])
 
 
 def refusal(link: Link, streams: Iterable[StreamRestore]) -> Nats3Error | None:

@@ -133,8 +133,7 @@ class _Working:
     def _compared(self, one: StreamRestore) -> StreamRestored:
         assert one.planned
         state = stream_state(self._workspace.link, one.stream)
-        if state.last_seq < one.planned.last_seq:
-            raise WrongState(f"its last sequence is {state.last_seq}, and that of the archive {one.planned.last_seq}")
+        one.check_reached(state)
         if not one.messages:
             return StreamRestored(one, state)
         proof = compare(self._workspace, one.planned, ReadSpec(state.incarnation, SeqRange(1, one.planned.last_seq)))
@@ -158,14 +157,14 @@ class _Working:
             state, equal = done.state, done.proof.equal if done.proof else 0
             ended, messages = done.proof.ended if done.proof else 0, done.messages
             fault_point("account.restored")
-            restores.add_restored(self._planned.kept, state, self._planned.spec.to_ns, done.messages)
+            restores.add_restored(self._planned.kept, state, self._planned.spec.to_ns)
         elif one.action == "make":
             state, equal, ended = create_stream(workspace.link, one.wanted), 0, 0
         else:
             state, equal, ended = stream_state(workspace.link, one.stream), 0, 0
             if compared:
                 equal, ended = compared.compared, compared.ended
-                restores.add_restored(self._planned.kept, state, self._planned.spec.to_ns, one.messages)
+                restores.add_restored(self._planned.kept, state, self._planned.spec.to_ns)
         if self._verify and not one.planned:
             equal = check_filled(workspace.link, one, self._check_stop)
         return StreamRestored(one, state, messages, equal, ended)

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from nats3_dagster.archive.restore.plan import RestorePlan
-from nats3_dagster.errors import Nats3Error, OperatorError
-from nats3_dagster.model.account_rule import KeptRule, is_one_of
+from nats3_dagster.errors import Nats3Error, OperatorError, WrongState
+from nats3_dagster.model import StreamState
+from nats3_dagster.model.account_rule import KeptRule, takes
 
 # Restores of streams that run at once, at most: each holds a connection to Postgres.
 MOST_AT_ONCE: Final = 6
@@ -49,7 +50,7 @@ class AccountRestoreSpec:
 
     def takes(self, stream: str) -> bool:
         """True if a stream of this name is asked for."""
-        return is_one_of(stream, self.match) and not is_one_of(stream, self.exclude)
+        return takes(stream, self.match, self.exclude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,15 @@ class StreamRestore:
     def payload_bytes(self) -> int:
         """Bytes of their subjects, header blocks and payloads."""
         return self.planned.payload_bytes if self.planned else 0
+
+    def check_reached(self, state: StreamState) -> None:
+        """Raises WrongState if the stream that is there ends before the archive does."""
+        if self.planned and state.last_seq < self.planned.last_seq:
+            raise WrongState(
+                f"It is there and ends with sequence {state.last_seq}, and its archive has it up to "
+                f"{self.planned.last_seq}: a restore makes a new stream, and adds nothing to one",
+                "Delete it",
+            )
 
     @property
     def wanted(self) -> Mapping[str, Any]:

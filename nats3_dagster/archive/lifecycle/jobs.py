@@ -80,14 +80,13 @@ def job(workspace: Workspace, recent: RecentConditions, job_id: UUID) -> StoreJo
     """Raises Unknown when there is none."""
     archive = find(workspace, job_id)
     one = _with_conditions(recent, [_totals(workspace, archive)])[0]
-    return replace(one, drill=workspace.catalog.account_restores.drills([archive.id]).get(archive.id))
+    return replace(one, drill=_drill(workspace, archive))
 
 
 def aged(workspace: Workspace, archive: Archive) -> StoreJob:
     """The job of an archive, with the age of the oldest message that is not captured. Raises Unknown when it is
     deleted."""
-    drill = workspace.catalog.account_restores.drills([archive.id]).get(archive.id)
-    return StoreJob(_totals(workspace, archive), condition(workspace, archive), drill)
+    return StoreJob(_totals(workspace, archive), condition(workspace, archive), _drill(workspace, archive))
 
 
 def find(workspace: Workspace, job_id: UUID) -> Archive:
@@ -168,6 +167,10 @@ def _totals(workspace: Workspace, archive: Archive) -> ArchiveTotals:
     if sums is None:
         raise _unknown(archive.job_id)
     return sums
+
+
+def _drill(workspace: Workspace, archive: Archive) -> Drill | None:
+    return workspace.catalog.account_restores.drills([archive.id]).get(archive.id)
 
 
 def _with_conditions(recent: RecentConditions, sums: Sequence[ArchiveTotals]) -> tuple[StoreJob, ...]:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,7 @@ from nats3_dagster.archive.restore.plan import RestorePlan
 from nats3_dagster.errors import Conflict, EngineError, OperatorError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import format_time
+from nats3_dagster.jetstream.codes import BESIDE
 from nats3_dagster.jetstream.restore.entries import (
     compressed,
     consumer_entry,
@@ -41,9 +42,6 @@ from nats3_dagster.workspace import Workspace
 CONFIGURATION, MESSAGES = "backup.json", "stream.tar.s2"
 # Bytes at the beginning of the file that are kept for the state, which is known last.
 _HEAD = 4096
-# Bytes that a file store, or memory, needs for a message beside subject, header block and payload; and for a header
-# block (nats-server, filestore.go and memstore.go).
-_BESIDE: Final = {"file": (30, 4), "memory": (16, 0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ def _write(
 
 def _stored_bytes(batch: pa.RecordBatch, config: Mapping[str, Any]) -> int:
     """Returns the bytes that a store of the stream's kind needs for the messages."""
-    each, block = _BESIDE["memory" if config.get("storage") == "memory" else "file"]
+    each, block = BESIDE["memory" if config.get("storage") == "memory" else "file"]
     subjects, headers = exact_subjects(batch), batch.column("headers")
     names = pc.take(pc.binary_length(subjects.dictionary), subjects.indices)
     lengths = (names, pc.binary_length(headers), pc.binary_length(batch.column("data")))

@@ -16,9 +16,10 @@ from nats3_dagster.jetstream.codes import RESTORE_SINCE
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.restore.sourced import taken_again
 from nats3_dagster.jetstream.server import ServerInfo, server_info
-from nats3_dagster.jetstream.streams import all_streams, find_stream, streams_listening
+from nats3_dagster.jetstream.streams import all_streams, find_stream
 from nats3_dagster.model import Archive, Incarnation, Selection, StreamState
 from nats3_dagster.model.stream import STREAM_NAME, is_unfinished
+from nats3_dagster.subjects import overlap
 from nats3_dagster.workspace import Workspace
 
 # The server that a backup is written for: it has each setting, and takes a message of any size that a server can take.
@@ -107,7 +108,10 @@ class RestorePlan:
 def check_name(link: Link, stream: str) -> StreamState | None:
     """The stream of this name that a restore left when it was cut; None where there is none. Raises WrongState if there
     is another one."""
-    state = find_stream(link, stream)
+    return _left(stream, find_stream(link, stream))
+
+
+def _left(stream: str, state: StreamState | None) -> StreamState | None:
     if state and not is_unfinished(state.config):
         raise WrongState(f"Stream {stream} exists: a restore makes a new one", "Give another name, or delete it first")
     return state
@@ -117,8 +121,9 @@ def plan(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:
     """Everything that can be known before the server is asked for a stream. Raises OperatorError."""
     planned = described(workspace, spec)
     if not spec.as_backup:
-        check_free(workspace.link, planned.config)
-        check_sourced(all_streams(workspace.link), planned)
+        states = {state.name: state for state in all_streams(workspace.link)}
+        check_free(states, planned.config)
+        check_sourced(states.values(), planned)
     return planned
 
 
@@ -133,15 +138,17 @@ def check_sourced(states: Iterable[StreamState], planned: RestorePlan) -> None:
         )
 
 
-def check_free(link: Link, config: Mapping[str, Any]) -> None:
-    """Raises WrongState if a stream of this name, or one that takes some of its subjects, is there."""
-    check_name(link, config["name"])
+def check_free(states: Mapping[str, StreamState], config: Mapping[str, Any]) -> None:
+    """Raises WrongState if a stream of this name, or one that takes some of its subjects, is there. `states`: the
+    streams that are, by name."""
+    _left(config["name"], states.get(config["name"]))
     for subject in config.get("subjects") or ():
-        if others := [state.name for state in streams_listening(link, subject)]:
-            raise WrongState(
-                f"Stream {config['name']} would take {subject}, and stream {others[0]} takes some of that",
-                "A subject is of one stream: change the subjects of that one, or delete it",
-            )
+        for name, state in states.items():
+            if any(overlap(subject, other) for other in state.config.get("subjects") or ()):
+                raise WrongState(
+                    f"Stream {config['name']} would take {subject}, and stream {name} takes some of that",
+                    "A subject is of one stream: change the subjects of that one, or delete it",
+                )
 
 
 def described(workspace: Workspace, spec: RestoreSpec) -> RestorePlan:

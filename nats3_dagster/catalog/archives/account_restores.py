@@ -95,7 +95,7 @@ class AccountRestores:
                 created_ns=incarnation.created_ns,
             )
 
-    def add_restored(self, kept: KeptRule, state: StreamState, to_ns: int | None, messages: int) -> None:
+    def add_restored(self, kept: KeptRule, state: StreamState, to_ns: int | None) -> None:
         """Record that a restore made this stream."""
         with self._session.transaction() as sql:
             sql.run(
@@ -104,7 +104,6 @@ class AccountRestores:
                 stream=state.name,
                 created_ns=state.incarnation.created_ns,
                 to_ns=to_ns,
-                messages=messages,
             )
 
     def restored(self, kept: KeptRule) -> list[RestoredRow]:

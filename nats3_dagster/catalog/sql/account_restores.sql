@@ -27,14 +27,14 @@ select up_to from (
     where c.archive_id = :archive and i.stream = :stream and i.created_ns = :created_ns
 ) found where up_to is not null;
 
--- name: add_restored_stream(rule, stream, created_ns, to_ns, messages)
+-- name: add_restored_stream(rule, stream, created_ns, to_ns)
 -- Records a stream that a restore of an account made, and forgets those of its name that are older than a year.
 with old as (
     delete from nats3.restored_stream
     where rule_id = :rule and stream = :stream and restored_at < now() - interval '1 year'
 )
-insert into nats3.restored_stream (rule_id, stream, created_ns, to_ns, messages)
-values (:rule, :stream, :created_ns, :to_ns, :messages) on conflict do nothing;
+insert into nats3.restored_stream (rule_id, stream, created_ns, to_ns)
+values (:rule, :stream, :created_ns, :to_ns) on conflict do nothing;
 
 -- name: restored_streams(rule)
 -- The streams that restores of the account made.

@@ -46,7 +46,6 @@ create table nats3.restored_stream (
     created_ns  bigint not null,
     -- The moment that it was restored as of, in nanoseconds; null for everything that was archived.
     to_ns       bigint,
-    messages    bigint not null check (messages >= 0),
     restored_at timestamptz not null default now(),
     primary key (rule_id, stream, created_ns)
 );
