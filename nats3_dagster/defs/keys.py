@@ -19,6 +19,8 @@ NO_GAPS, INTACT, KEEPS_UP, KEPT = "no_gaps", "chunks_intact", "capture_keeps_up"
 CHECKS = (NO_GAPS, INTACT, KEEPS_UP, KEPT)
 # Tags of a run: the id of its replay, and the newest attempt at it that began.
 REPLAY_TAG, ATTEMPT_TAG = "nats3/replay", "nats3/attempt"
+# Of a run that a sensor asked for: why a capture was due.
+WHY_TAG = "nats3/why"
 # Tag of a run: hours to capture before the first partition, joined by commas.
 EARLIER_TAG = "nats3/earlier"
 # Tag of the runs that the seal sensor asks for: the archive.

@@ -56,7 +56,7 @@ class ArchiveOptions(DagsterSettings):
         ),
     )
     max_age_s: int = field(
-        default=60,
+        default=30,
         metadata=setting(
             Kind.DURATION,
             "A capture is due when the oldest uncaptured message is this old.",

@@ -1,10 +1,12 @@
-"""`make latency`: how old a message is when it is archived, at default thresholds and with Dagster's real daemon.
+"""`make latency`: how old a message is when it is archived, and what that costs, with Dagster's real daemon.
 
 Invariant: nothing starts a capture but `dagster-daemon run`, as in production (dagster.yaml and workspace.yaml of this
-project). The measurements come from the catalog and from Dagster's event log afterwards. The age of a message is the
-time of its commit minus its store time at the server.
+project). Ages come from the catalog afterwards, and times of steps from Dagster's event log. The age of a message is
+the time of its commit minus its store time at the server.
 
-    python -m nats3_dagster_tests.bench.latency [--minutes 5] [--rate 4] [--connect]
+    python -m nats3_dagster_tests.bench.latency [--minutes 5] [--rate 4] [--max-age 30 2] [--no-connect]
+
+For each threshold of age it measures anew, on a Spark Connect server unless told otherwise.
 """
 
 import argparse
@@ -18,9 +20,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from dagster import DagsterInstance, RunsFilter
 from rich.console import Console
 
@@ -36,46 +40,125 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Chunk, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.bench.processes import Samples, Use, ended_s, own_use, sampled, tree_of, use_of
 from nats3_dagster_tests.bench.tables import new_table, print_table
+from nats3_dagster_tests.support.pictures import Panel, draw_lines
 from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]
 ARCHIVE, STREAM = "events", "EV"
-# The steps from the oldest message of a run to its end, each with the event that ends it.
+# The steps from the oldest message of a run to its first commit, each with the event that ends it.
 STEPS = {
     "threshold and tick": "run created by the sensor",
     "queue": "PIPELINE_STARTING",
     "process and imports": "STEP_START",
     "session": "Spark is ready",
     "plan, read, commit": "chunks committed",
-    "end of the run": "PIPELINE_SUCCESS",
 }
+# What costs processor time, by process.
+RUNS, SPARK, DAGSTER = "runs", "Spark Connect", "daemon and code server"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measurement."""
+
+    max_age_s: int
+    # (seconds since the first message when it was archived, its age then), ascending.
+    ages: list[tuple[float, float]]
+    # Of each run, the seconds of each step.
+    runs: list[dict[str, float]]
+    captures: int
+    samples: Samples
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """Percentiles of the ages in seconds, and what a capture cost."""
+        ages = sorted(age for _, age in self.ages)
+        cut = statistics.quantiles(ages, n=100, method="inclusive")
+        spent = self.samples.spent_s(RUNS) + self.samples.spent_s(SPARK)
+        return {
+            "max_age_s": self.max_age_s,
+            "messages": len(ages),
+            "p50": cut[49],
+            "p95": cut[94],
+            "max": ages[-1],
+            "runs": len(self.runs),
+            "captures": self.captures,
+            "processor_s_a_capture": spent / self.captures,
+            "processor_s_a_run": spent / len(self.runs),
+            "runs_peak_mb": self.samples.peak_mb(RUNS),
+            "spark_peak_mb": self.samples.peak_mb(SPARK),
+        }
 
 
 def main() -> None:
     arguments = _arguments()
-    with tempfile.TemporaryDirectory(prefix="nats3-latency-") as folder:
-        os.environ["NATS3_HOME"] = folder
-        with Stack(Path(folder), stay=False) as stack:
-            os.environ.update(stack.endpoints.environment)
-            os.environ |= {"DAGSTER_HOME": str(dagster_home()), "DAGSTER_DISABLE_TELEMETRY": "yes"}
-            with Wire(stack.nats.url) as wire, Workspace(Settings.load()) as workspace:
-                wire.create_stream(STREAM, "ev.>")
-                create(workspace, ArchiveSpec(name=ARCHIVE, stream=STREAM, bucket="archive"), create_bucket=True)
-                with ExitStack() as running:
-                    if arguments.connect:
-                        os.environ["NATS3_SPARK_REMOTE"] = running.enter_context(_connect_server(Path(folder)))
-                    # After the archive: a code location knows the archives of its last load.
-                    running.enter_context(_daemon(Path(folder)))
-                    _publish(wire, arguments.minutes * 60, arguments.rate)
-                    is_captured = wait_for(lambda: _is_captured(workspace), arguments.patience, every_s=1)
-                    assert is_captured, f"messages are not captured after {arguments.patience} s"
-                captured, stored_at = chunks(workspace, ARCHIVE), _store_times(workspace)
-            ages, runs = _ages(captured, stored_at), _runs(captured, stored_at)
-    _print(ages, runs)
+    all_measured: list[Measured] = []
+    for max_age_s in arguments.max_age:
+        with tempfile.TemporaryDirectory(prefix="nats3-latency-") as folder:
+            all_measured.append(_measure(Path(folder), max_age_s, arguments))
+        _print(all_measured[-1])
     out = Path(".nats3", "latency.json")
     out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps({"ages": _summary(ages), "runs": runs}, indent=2) + "\n")
+    rows = [measured.summary | {"steps": measured.runs} for measured in all_measured]
+    out.write_text(json.dumps(rows, indent=2) + "\n")
+    for measured in all_measured:
+        _draw(out.with_name(f"latency-{measured.max_age_s}s.svg"), measured)
+    Console().print(f"Written: {out}, and a picture of each beside it", soft_wrap=True)
+
+
+def _measure(folder: Path, max_age_s: int, arguments: argparse.Namespace) -> Measured:
+    """One archive with this threshold of age, from nothing to the last message captured."""
+    os.environ["NATS3_HOME"] = str(folder)
+    os.environ.pop("NATS3_SPARK_REMOTE", None)
+    with Stack(folder, stay=False) as stack, ExitStack() as running:
+        os.environ.update(stack.endpoints.environment)
+        os.environ |= {"DAGSTER_HOME": str(dagster_home()), "DAGSTER_DISABLE_TELEMETRY": "yes"}
+        wire, workspace = running.enter_context(Wire(stack.nats.url)), running.enter_context(Workspace(Settings.load()))
+        wire.create_stream(STREAM, "ev.>")
+        spec = ArchiveSpec(name=ARCHIVE, stream=STREAM, bucket="archive", max_age_s=max_age_s)
+        create(workspace, spec, create_bucket=True)
+        spark = None
+        if arguments.connect:
+            spark, os.environ["NATS3_SPARK_REMOTE"] = running.enter_context(_connect_server(folder))
+        # After the archive: a code location knows the archives of its last load.
+        daemon = running.enter_context(_daemon(folder))
+        probes = {
+            RUNS: lambda: _use_of_runs(daemon),
+            DAGSTER: lambda: _use_without_runs(daemon),
+            SPARK: lambda: use_of(tree_of(spark.pid) if spark else []),
+        }
+        with sampled(probes) as samples:
+            _publish(wire, arguments.minutes * 60, arguments.rate)
+            is_captured = wait_for(lambda: _is_captured(workspace), arguments.patience, every_s=1)
+        assert is_captured, f"messages are not captured after {arguments.patience} s"
+        captured, stored_at = chunks(workspace, ARCHIVE), _store_times(workspace)
+        # A capture commits its chunks at once.
+        captures = len({chunk.committed_at for chunk in captured})
+        return Measured(max_age_s, _ages(captured, stored_at), _runs(captured, stored_at), captures, samples)
+
+
+def _code_servers(daemon: Process) -> list[psutil.Process]:
+    """The processes of the daemon that load the code. Their children are runs."""
+    return [p for p in tree_of(daemon.pid) if _says(p, "api") and _says(p, "grpc")]
+
+
+def _use_of_runs(daemon: Process) -> Use:
+    """The use of the runs that live, and the processor time of those that have ended."""
+    return sum((use_of(tree_of(s.pid)[1:]) + Use(ended_s(s)) for s in _code_servers(daemon)), Use())
+
+
+def _use_without_runs(daemon: Process) -> Use:
+    runs = {p.pid for server in _code_servers(daemon) for p in tree_of(server.pid)[1:]}
+    return sum((own_use(p) for p in tree_of(daemon.pid) if p.pid not in runs), Use())
+
+
+def _says(process: psutil.Process, word: str) -> bool:
+    try:
+        return word in process.cmdline()
+    except psutil.Error:
+        return False
 
 
 @contextmanager
@@ -96,15 +179,15 @@ def _daemon(folder: Path) -> Iterator[Process]:
 
 
 @contextmanager
-def _connect_server(folder: Path) -> Iterator[str]:
-    """The address of a Spark Connect server that answers."""
+def _connect_server(folder: Path) -> Iterator[tuple[Process, str]]:
+    """A Spark Connect server that answers, and its address."""
     port = free_port()
     argv = [str(ROOT / "spark" / "connect-server.sh"), "--conf", f"spark.connect.grpc.binding.port={port}"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     process = Process.start(argv, (argv[-1],), folder / "connect.log", env=environment)
     try:
         process.wait_until(lambda: answers(port), "Spark Connect", timeout_s=90)
-        yield f"sc://127.0.0.1:{port}"
+        yield process, f"sc://127.0.0.1:{port}"
     finally:
         process.stop()
 
@@ -131,10 +214,11 @@ def _is_captured(workspace: Workspace) -> bool:
         return all(run.is_finished for run in runs)
 
 
-def _ages(captured: Sequence[Chunk], stored_at: Mapping[int, float]) -> list[float]:
-    """The age of every message when it was archived, in seconds, ascending."""
+def _ages(captured: Sequence[Chunk], stored_at: Mapping[int, float]) -> list[tuple[float, float]]:
+    """When each message was archived, in seconds since the first was stored, and its age then; ascending."""
+    first = min(stored_at.values())
     return sorted(
-        chunk.committed_at.timestamp() - stored_at[seq]
+        (chunk.committed_at.timestamp() - first, chunk.committed_at.timestamp() - stored_at[seq])
         for chunk in captured
         for seq in range(chunk.meta.covers.first, chunk.meta.covers.last + 1)
     )
@@ -161,14 +245,14 @@ def _by_run(captured: Sequence[Chunk]) -> dict[str, list[Chunk]]:
 
 
 def _runs(captured: Sequence[Chunk], stored_at: Mapping[int, float]) -> list[dict[str, float]]:
-    """The seconds of each step, for each run that committed chunks."""
+    """The seconds of each step, for each run that committed chunks, up to its first commit."""
     runs: list[dict[str, float]] = []
     with DagsterInstance.get() as instance:
         for run_id, committed in _by_run(captured).items():
             (record,) = instance.get_run_records(RunsFilter(run_ids=[run_id]))
             ended_at = _event_times(instance, run_id) | {
                 "run created by the sensor": record.create_timestamp.timestamp(),
-                "chunks committed": max(chunk.committed_at.timestamp() for chunk in committed),
+                "chunks committed": min(chunk.committed_at.timestamp() for chunk in committed),
             }
             oldest = min(chunk.meta.covers.first for chunk in committed)
             times = [stored_at[oldest], *(ended_at[event] for event in STEPS.values())]
@@ -186,32 +270,54 @@ def _event_times(instance: DagsterInstance, run_id: str) -> dict[str, float]:
     return when
 
 
-def _summary(ages: list[float]) -> dict[str, float]:
-    """Their number, and percentiles in seconds."""
-    cut = statistics.quantiles(ages, n=100, method="inclusive")
-    return {"messages": len(ages), "p50": cut[49], "p95": cut[94], "max": ages[-1]}
-
-
-def _print(ages: list[float], runs: list[dict[str, float]]) -> None:
-    summary = _summary(ages)
-    console = Console()
+def _print(measured: Measured) -> None:
+    now, console = measured.summary, Console()
     console.print(
-        f"age of {summary['messages']:,} messages when archived: p50 {summary['p50']:.1f} s, "
-        f"p95 {summary['p95']:.1f} s, max {summary['max']:.1f} s; {len(runs)} runs"
+        f"\nmax_age {measured.max_age_s} s: age of {now['messages']:,.0f} messages when archived: "
+        f"p50 {now['p50']:.1f} s, p95 {now['p95']:.1f} s, max {now['max']:.1f} s"
     )
-    table = new_table("seconds, from the oldest message of a run to its end", "step", "median", "max")
+    console.print(
+        f"{now['captures']:.0f} captures in {now['runs']:.0f} runs: {now['processor_s_a_capture']:.2f} s of processor "
+        f"time a capture; peak of runs {now['runs_peak_mb']:.0f} MB, of Spark Connect {now['spark_peak_mb']:.0f} MB"
+    )
+    table = new_table("seconds, from the oldest message of a run to its first commit", "step", "median", "max")
     for step in STEPS:
-        values = [run[step] for run in runs]
+        values = [run[step] for run in measured.runs]
         table.add_row(step, f"{statistics.median(values):.1f}", f"{max(values):.1f}")
     print_table(table)
+    table = new_table("processor time", "process", "s", "% of a core")
+    for name, points in measured.samples.processor_s.items():
+        spent = measured.samples.spent_s(name)
+        table.add_row(name, f"{spent:.1f}", f"{100 * spent / points[-1][0]:.1f}")
+    print_table(table)
+
+
+def _draw(file: Path, measured: Measured) -> None:
+    """Age, processor time and memory over time."""
+
+    def minutes(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        return [(at / 60, value) for at, value in points]
+
+    samples = measured.samples
+    draw_lines(
+        file,
+        "minutes",
+        [
+            Panel("Age of messages when archived", "s", {"age": minutes(measured.ages)}),
+            Panel("Processor time so far", "s", {name: minutes(row) for name, row in samples.processor_s.items()}),
+            Panel("Resident memory", "MB", {name: minutes(row) for name, row in samples.memory_mb.items()}),
+        ],
+    )
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make latency")
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--rate", type=float, default=4, help="messages a second")
+    default = ArchiveSpec(name=ARCHIVE, stream=STREAM, bucket="archive").max_age_s
+    parser.add_argument("--max-age", type=int, nargs="+", default=[default, 2], help="seconds; each is measured")
     parser.add_argument("--patience", type=float, default=240, help="seconds to wait for the last messages")
-    parser.add_argument("--connect", action="store_true", help="on a Spark Connect server, not with a session a run")
+    parser.add_argument("--no-connect", dest="connect", action="store_false", help="a session of each run")
     return parser.parse_args()
 
 

@@ -34,6 +34,7 @@ from nats3_dagster.defs.jobs.replays import dry_run, refuse_backfill, replay
 from nats3_dagster.defs.jobs.run_config import CaptureConfig, hours_config, hours_schema
 from nats3_dagster.defs.jobs.runs import capture_hours, log_failures, observe_stream
 from nats3_dagster.defs.jobs.shared_steps import SharedStep
+from nats3_dagster.defs.jobs.staying import staying
 from nats3_dagster.defs.keys import ACCOUNT_TAG, SEAL_TAG, SEALS, Naming
 from nats3_dagster.defs.partitions import earlier_hours, hours_of_run
 from nats3_dagster.defs.project.platform import CHUNKS, REPLAY, SEALED, STORAGE_TAG, STREAM, AssetArguments, Platform
@@ -107,16 +108,23 @@ def chunks_asset(
                         ensure_declared(workspace, declaration)
                 session = step.started(lambda: start_spark(nats3_spark, settings))
                 earlier = earlier_hours(context.run.tags)
-                run = HourRun([*earlier, *hours_to_capture])
                 failed = log_failures(context, naming, name)
-                for hour, event in capture_hours(
-                    context, session, settings, naming, name, run, failed, adopt=config.adopt
-                ):
-                    if hour not in earlier:
-                        captured.append(event)
-                step.note_failed_hours(run)
-                run.raise_errors()
-                observe_stream(context, naming, settings, name)
+
+                def capture(run: HourRun, *, adopt: bool) -> None:
+                    for hour, event in capture_hours(
+                        context, session, settings, naming, name, run, failed, adopt=adopt
+                    ):
+                        if hour not in earlier:
+                            captured.append(event)
+                    step.note_failed_hours(run)
+                    run.raise_errors()
+                    observe_stream(context, naming, settings, name)
+
+                capture(HourRun([*earlier, *hours_to_capture]), adopt=config.adopt)
+                last = hours_to_capture[-1]
+                with staying(context, settings, name, last) as is_due:
+                    while is_due(captured):
+                        capture(HourRun([last]), adopt=False)
         except BaseException:
             yield from captured
             raise

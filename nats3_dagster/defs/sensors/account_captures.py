@@ -26,10 +26,10 @@ from nats3_dagster.defs.assets.assets import CAPTURE_HOURS
 from nats3_dagster.defs.checks.checks import keeps_up
 from nats3_dagster.defs.instance.internals import PARTITION_NAME_TAG
 from nats3_dagster.defs.jobs.failures import CannotTick, tick_failures
-from nats3_dagster.defs.keys import ACCOUNT_TAG, CAPTURES, EARLIER_TAG, Naming
+from nats3_dagster.defs.keys import ACCOUNT_TAG, CAPTURES, EARLIER_TAG, WHY_TAG, Naming
 from nats3_dagster.defs.partitions import range_tags
 from nats3_dagster.defs.sensors.failed_archives import ActiveRuns, failed_captures
-from nats3_dagster.defs.sensors.sensors import CAPTURE_INTERVAL_S, WHY_TAG
+from nats3_dagster.defs.sensors.sensors import CAPTURE_INTERVAL_S
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 

@@ -28,7 +28,7 @@ from dagster import (
 from nats3_dagster.defs.assets.assets import CAPTURE_HOURS
 from nats3_dagster.defs.checks.checks import keeps_up, paused_out_of_reach
 from nats3_dagster.defs.jobs.failures import tick_failures
-from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, SEAL_TAG, Naming
+from nats3_dagster.defs.keys import EARLIER_TAG, INTACT, NO_GAPS, SEAL_TAG, WHY_TAG, Naming
 from nats3_dagster.defs.partitions import blocks, range_tags
 from nats3_dagster.defs.sensors.backoff import active_capture, active_run, back_off, failing_hours
 from nats3_dagster.documents.base import stamp
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 CAPTURE_INTERVAL_S, SEAL_INTERVAL_S = 20, 30
 # Hours that one run seals, at some 20 ms each, and runs that one tick asks for: each is a process of its own.
 SEAL_HOURS, SEAL_RUNS = 24 * 31, 8
-# Tag of runs: why a capture was due.
-WHY_TAG = "nats3/why"
 # Cursor of the capture sensor while its archive is paused, before the level; otherwise it is the level alone.
 PAUSED = "paused"
 
