@@ -43,6 +43,7 @@ from nats3_dagster.model.preset import ReplayPreset
 from nats3_dagster.model.progress import OnProgress, Progress
 from nats3_dagster.model.replay import (
     ChunkResult,
+    DonePart,
     Replay,
     ReplayChunk,
     ReplayProgress,
@@ -87,6 +88,7 @@ __all__ = [
     "Declaration",
     "Deliveries",
     "Destination",
+    "DonePart",
     "ExportResult",
     "ExportSpec",
     "FormerFilter",

@@ -6,7 +6,7 @@ from typing import Literal
 from uuid import UUID
 
 from nats3_dagster.model.replay_spec import ReplaySpec
-from nats3_dagster.model.stream import Incarnation
+from nats3_dagster.model.stream import Incarnation, SeqRange
 
 # `paused` by a request, wherever it ran; `canceled` with the process or the Dagster run that drove it. Both go on.
 ReplayState = Literal["planned", "running", "succeeded", "failed", "canceled", "paused"]
@@ -36,6 +36,23 @@ class ChunkResult:
     expired: int = 0
     # The last archived sequence of those that the targets have; 0 if they have none.
     last_seq: int = 0
+    # Store time of the last one that was published now; 0 without one.
+    last_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DonePart:
+    """Chunks of one incarnation that follow each other in the plan of a replay, which is done with them."""
+
+    incarnation: Incarnation
+    # Places in the plan, from 1.
+    positions: SeqRange
+    # From the first sequence of the first chunk to the last one of the last. No other chunk of the replay lies between.
+    covers: SeqRange
+    # Messages that the targets have acknowledged, or had already.
+    messages: int
+    # The last archived sequence of those; 0 if there is none.
+    last_seq: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Replays: the driver's side. It divides the chunks of an attempt among Spark's tasks."""
+"""Replays: the driver's side. It divides the chunks of each page of an attempt among Spark's tasks."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ from nats3_dagster.model import Chunk, ChunkResult, OnProgress
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
 from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay.drive import drive
-from nats3_dagster.replay.job import ReplayJob, ReplayResult, shares
+from nats3_dagster.replay.job import Reached, ReplayJob, ReplayResult, shares
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -29,7 +29,7 @@ def run_replay(
     `on_attempt` with the attempt's number before it publishes. Raises Nats3Error; Conflict if another process runs this
     replay."""
 
-    def publish(job: ReplayJob, chunks: tuple[Chunk, ...]) -> tuple[Sequence[ChunkResult], Nats3Error | None]:
+    def publish(job: ReplayJob, chunks: tuple[Chunk, ...]) -> tuple[Sequence[ChunkResult | Reached], Nats3Error | None]:
         finished = run_tasks(spark, f"replay {replay_id}", publish_share, shares(job, chunks, parallelism(spark)))
         return finished.results, finished.error
 

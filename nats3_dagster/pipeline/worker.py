@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
     from nats3_dagster.exports.job import ExportJob, Group, GroupResult
     from nats3_dagster.model import ChunkResult, SeqRange
-    from nats3_dagster.replay.job import Share
+    from nats3_dagster.replay.job import Reached, Share
 
 
 def capture_task(task: "tuple[CaptureJob, tuple[SeqRange, ...]]") -> "Iterator[Outcome | HourFailure]":
@@ -52,7 +52,7 @@ def merge_hour(task: "MergeTask") -> "Iterator[HourMerged]":
     yield merge_task.merge_hour(task)
 
 
-def publish_share(share: "Share") -> "Iterator[ChunkResult]":
+def publish_share(share: "Share") -> "Iterator[ChunkResult | Reached]":
     """The share of one task of a replay. Raises EngineError where Spark starts it again by itself: the worker of the
     first try may have lost its executor and still publish, and only a new attempt of the replay raises the fence
     against it."""

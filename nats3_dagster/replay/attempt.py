@@ -6,17 +6,16 @@ task of an earlier attempt still does (the fence).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
-from nats3_dagster.archive.selected.extent import SelectedPart
 from nats3_dagster.archive.stored.presence import check_objects
 from nats3_dagster.errors import CatalogError, Nats3Error, ObjectMissing, Paused
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult, ReplayState
-from nats3_dagster.replay.job import ReplayJob, combine, joined
+from nats3_dagster.replay.job import ReplayJob, combine, done_ranges
+from nats3_dagster.replay.pages import PAGE
 from nats3_dagster.replay.planning.room import check_room
 from nats3_dagster.replay.targets import check_resumable
 from nats3_dagster.steps import Next, Step
@@ -28,27 +27,32 @@ _RESUMING = {Next.CHANGE_TARGET: Next.CHANGE_TARGET_AND_RESUME, Next.PUBLISH_AGA
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The work of an attempt."""
+    """The work of an attempt: all that is pending, page by page (see pages.Pages)."""
 
     job: ReplayJob
-    # In the order of the plan.
-    chunks: tuple[Chunk, ...]
-    # Selected messages of these, at most.
+    # Selected messages of the pending chunks, at most.
     messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is left of a replay."""
+
+    # Selected messages; an upper bound unless `is_exact`.
+    messages: int
+    is_exact: bool
 
 
 def start(workspace: Workspace, replay_id: str) -> Attempt:
     """Check the targets and the objects, and begin an attempt at what is not done yet; call it under the replay's
-    lock. Raises Nats3Error."""
+    lock. All of it is looked at, page by page, before the attempt begins. Raises Nats3Error."""
     replays, replay_chunks = workspace.catalog.replays, workspace.catalog.replay_chunks
     settings = workspace.settings
     replay = replays.get(replay_id)
     # An archive that was deleted is not replayed.
     selected = ArchiveSelection(workspace, workspace.catalog.archives.get(replay.spec.archive), replay.spec.selection)
     batched = check_resumable(workspace.link, replay.targets)
-    chunks = replay_chunks.pending(replay_id)
-    _check_objects(workspace, replay_id, chunks)
-    parts = _parts(selected, chunks)
+    left = _left(selected, replay_id)
     job = ReplayJob(
         replay_id,
         replay.attempt,
@@ -57,29 +61,37 @@ def start(workspace: Workspace, replay_id: str) -> Attempt:
         settings.nats,
         settings.store,
         batched,
-        done=joined(replay_chunks.done(replay_id)),
+        done=done_ranges(replay_chunks.done(replay_id)),
     )
-    if all(part.is_exact for part in parts):
-        check_room(workspace.link, replay, job, sum(part.messages for part in parts))
+    if left.is_exact:
+        check_room(workspace.link, replay, job, left.messages)
     number = replays.start_attempt(replay_id)
     fault_point("replay.attempt_started")
     if number > 1:
         raise_fence(workspace.link, replay_id, number)
     if replay.spec.poll_interval_s is not None:
         # Until this attempt began, an earlier one may have added chunks.
-        chunks = replay_chunks.pending(replay_id)
-        _check_objects(workspace, replay_id, chunks)
-        parts = _parts(selected, chunks)
-    job = replace(job, attempt=number, done=joined(replay_chunks.done(replay_id)))
-    return Attempt(job, chunks, sum(part.messages for part in parts))
+        left = _left(selected, replay_id)
+    return Attempt(replace(job, attempt=number, done=done_ranges(replay_chunks.done(replay_id))), left.messages)
 
 
-def _parts(selected: ArchiveSelection, chunks: Sequence[Chunk]) -> list[SelectedPart]:
-    """The parts of these chunks that the replay selects."""
-    pending = {chunk.id for chunk in chunks}
-    merged = [chunk for chunk in chunks if chunk.merged_into]
-    pages = ([chunk for chunk in page if chunk.id in pending] for page in selected.pages())
-    return [part for page in chain([merged], pages) for part in selected.parts(page)]
+def _left(selected: ArchiveSelection, replay_id: str) -> _Left:
+    """What is left of the replay, whose objects are all there. Raises Nats3Error."""
+    workspace, selection = selected.workspace, selected.selection
+    messages, is_exact, after, is_last = 0, True, 0, False
+    while not is_last:
+        page = workspace.catalog.replay_chunks.pending(
+            replay_id,
+            after=after,
+            limit=PAGE,
+            with_subjects=not selection.selects_all_subjects,
+            with_minutes=selection.times is not None,
+        )
+        _check_objects(workspace, replay_id, page.chunks)
+        for part in selected.parts(page.chunks):
+            messages, is_exact = messages + part.messages, is_exact and part.is_exact
+        after, is_last = page.position, page.is_last
+    return _Left(messages, is_exact)
 
 
 def record_progress(workspace: Workspace, job: ReplayJob, counts: Counts) -> None:
@@ -99,18 +111,18 @@ def record(
 ) -> tuple[ChunkResult, ...]:
     """Record the chunks that are done, and how the attempt ended; the results of those chunks. `error`: of the tasks
     that failed."""
-    done = record_chunks(workspace, job, results, error)
+    done = record_chunks(workspace, job, results, are_all=error is None)
     finish(workspace, job, error)
     return done
 
 
 def record_chunks(
-    workspace: Workspace, job: ReplayJob, results: Iterable[ChunkResult], error: Nats3Error | None
+    workspace: Workspace, job: ReplayJob, results: Iterable[ChunkResult], *, are_all: bool
 ) -> tuple[ChunkResult, ...]:
-    """The first half of `record`: the attempt goes on."""
+    """The first half of `record`: the attempt goes on. `are_all`: whether every task did all that it was given."""
     done = combine(results)
-    if job.spec.order == "subject" and error:
-        # A chunk is done only when the tasks of all its subjects are, and one of them failed.
+    if job.spec.order == "subject" and not are_all:
+        # A chunk is done only when the tasks of all its subjects are.
         done = ()
     fault_point("replay.before_record")
     workspace.catalog.replay_chunks.record(job.id, job.attempt, done)
@@ -125,7 +137,7 @@ def cause(workspace: Workspace, replay_id: str, error: Nats3Error) -> Nats3Error
         return type(error)(error.what, _RESUMING[error.hint.code](replay=replay_id))
     if isinstance(error, ObjectMissing):
         try:
-            workspace.catalog.replay_chunks.pending(replay_id)
+            workspace.catalog.replay_chunks.check_pending(replay_id)
         except CatalogError as retired:
             return retired
     return error

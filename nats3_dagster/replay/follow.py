@@ -34,7 +34,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
     spec, interval_s = job.spec, job.spec.poll_interval_s or 0.0
     after = workspace.catalog.replay_chunks.end(job.id)
     while True:
-        _check_asked(lock.wait(0), job.id)
+        check_asked(lock.wait(0), job.id)
         selected = ArchiveSelection(workspace, archive_of(workspace, job.id, spec.archive), spec.selection)
         over = is_over(selected)
         found = next_chunks(selected, after, over_gaps=spec.over_gaps, limit=ROUND)
@@ -57,7 +57,7 @@ def rounds(workspace: Workspace, lock: ReplayLock, job: ReplayJob) -> Iterator[t
             return
         fault_point("replay.waiting")
         workspace.catalog.rest()
-        _check_asked(lock.wait(interval_s), job.id)
+        check_asked(lock.wait(interval_s), job.id)
 
 
 def _unread(workspace: Workspace, chunks: tuple[Chunk, ...], after: Position | None) -> tuple[Chunk, ...]:
@@ -97,6 +97,7 @@ def check_more(chosen: Chosen, job: ReplayJob) -> None:
     checked_load(content, topology)
 
 
-def _check_asked(pause: bool, replay_id: str) -> None:
+def check_asked(pause: bool, replay_id: str) -> None:
+    """Raises TargetError if the replay was asked to pause."""
     if pause:
         raise superseded(replay_id, PAUSE)

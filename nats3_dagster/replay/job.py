@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.model import Chunk, ChunkResult, Incarnation, Replay, ReplaySpec, ReplayTarget, SeqRange
+from nats3_dagster.model import Chunk, ChunkResult, DonePart, Replay, ReplaySpec, ReplayTarget, SeqRange
 from nats3_dagster.objects import StoreOptions
 
 
@@ -39,15 +39,20 @@ class ReplayJob:
     batched: bool
     # Subject on which tasks report their progress; None for no reports.
     progress: str | None = None
-    # What earlier attempts are done with.
+    # What the replay is done with.
     done: tuple[DoneRange, ...] = ()
-    # Whether no attempt before this one had any of the chunks.
-    fresh: bool = False
+    # Whether no attempt before this one had any of the chunks; None where only the number of this one tells.
+    fresh: bool | None = None
+    # Token and sequence of the end of these chunks; None where the replay has none after them.
+    until: tuple[str, int] | None = None
+    # How far the original timing is: a time of the host's clock in seconds, and the store time of the message that went
+    # out then. None at the beginning of an attempt.
+    timing: tuple[float, int] | None = None
 
     @property
     def resumed(self) -> bool:
         """True if the tasks must first ask the targets for messages of an earlier attempt."""
-        return self.attempt > 1 and not self.fresh
+        return self.attempt > 1 if self.fresh is None else not self.fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,16 @@ class Share:
     # subjects that the task publishes.
     index: int
     count: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reached:
+    """A task's answer when the targets have messages of an earlier attempt after the chunks of this job: up to this
+    one. It has published nothing since it asked them."""
+
+    # Of the incarnation. Tokens are times: a later incarnation has a later one.
+    token: str
+    seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +119,27 @@ def shares(job: ReplayJob, chunks: Sequence[Chunk], parallel: int) -> list[Share
     return [Share(job, part, index, len(parts)) for index, part in enumerate(parts)]
 
 
-def joined(
-    done: Iterable[tuple[Incarnation, SeqRange, int, int]], before: Iterable[DoneRange] = ()
-) -> tuple[DoneRange, ...]:
-    """Chunks that are done, in the order of the plan, each with the number and the last sequence of its messages in the
-    targets; those that follow each other, and those that were done `before`, as one."""
-    ranges = list(before)
-    for incarnation, covers, messages, last_seq in done:
-        last = ranges[-1] if ranges else None
-        if last and last.token == incarnation.token and last.covers.last + 1 == covers.first:
-            covers, messages = SeqRange(last.covers.first, covers.last), last.messages + messages
-            last_seq = max(last.last_seq, last_seq)
-            ranges.pop()
-        ranges.append(DoneRange(incarnation.token, covers, messages, last_seq))
-    return tuple(ranges)
+def joined(parts: Iterable[DonePart]) -> tuple[DonePart, ...]:
+    """The same chunks, in the order of the plan: those that follow each other are one part."""
+    together: list[DonePart] = []
+    for part in sorted(parts, key=lambda part: part.positions.first):
+        last = together[-1] if together else None
+        if last and last.incarnation == part.incarnation and last.positions.last + 1 == part.positions.first:
+            part = DonePart(
+                part.incarnation,
+                SeqRange(last.positions.first, part.positions.last),
+                SeqRange(last.covers.first, part.covers.last),
+                last.messages + part.messages,
+                max(last.last_seq, part.last_seq),
+            )
+            together.pop()
+        together.append(part)
+    return tuple(together)
+
+
+def done_ranges(parts: Iterable[DonePart]) -> tuple[DoneRange, ...]:
+    """The same parts as tasks are given them."""
+    return tuple(DoneRange(part.incarnation.token, part.covers, part.messages, part.last_seq) for part in parts)
 
 
 def combine(results: Iterable[ChunkResult]) -> tuple[ChunkResult, ...]:
@@ -133,5 +155,6 @@ def combine(results: Iterable[ChunkResult]) -> tuple[ChunkResult, ...]:
             old.duplicates + result.duplicates,
             old.expired + result.expired,
             max(old.last_seq, result.last_seq),
+            max(old.last_ns, result.last_ns),
         )
     return tuple(sums.values())

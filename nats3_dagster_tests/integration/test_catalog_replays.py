@@ -5,8 +5,9 @@ import pytest
 
 from nats3_dagster.actor import in_run
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.catalog.replays.replay_chunks import PendingPage
 from nats3_dagster.errors import CatalogError, Conflict, OperatorError
-from nats3_dagster.model import ChunkResult, Incarnation, Pace, ReplaySpec, ReplayTarget, Selection, SeqRange
+from nats3_dagster.model import ChunkResult, DonePart, Incarnation, Pace, ReplaySpec, ReplayTarget, Selection, SeqRange
 from nats3_dagster_tests.support.catalog import HOUR, LOGS, chunk, ids, spec, state
 
 ID = "0123456789abcdef"
@@ -57,10 +58,15 @@ def test_a_replay_comes_back_as_it_was_asked_for(catalog, logs, chunks):
 def test_chunks_are_pending_in_the_order_of_the_plan(catalog, logs, chunks):
     plan = (chunks[2], chunks[0], chunks[1])
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(plan))
-    assert catalog.replay_chunks.pending(ID) == plan
+    assert catalog.replay_chunks.pending(ID, with_minutes=True).chunks == plan
+    first = catalog.replay_chunks.pending(ID, limit=2, with_minutes=True)
+    assert (first.chunks, first.position, first.is_last) == (plan[:2], 2, False)
+    rest = catalog.replay_chunks.pending(ID, limit=2, after=2, with_minutes=True)
+    assert (rest.chunks, rest.position, rest.is_last) == (plan[2:], 3, True)
+    assert catalog.replay_chunks.pending(ID, after=3) == PendingPage((), 3, True)
     attempt = catalog.replays.start_attempt(ID)
     catalog.replay_chunks.record(ID, attempt, [_result(chunks[0])])
-    assert catalog.replay_chunks.pending(ID) == (chunks[2], chunks[1])
+    assert catalog.replay_chunks.pending(ID, with_minutes=True).chunks == (chunks[2], chunks[1])
     assert [(c.chunk_id, c.state, c.planned) for c in catalog.replay_chunks.results(ID)] == [
         (chunks[2].id, "pending", 10),
         (chunks[0].id, "done", 10),
@@ -188,7 +194,7 @@ def test_a_chunk_whose_messages_are_not_accounted_for_is_not_done(catalog, logs,
     attempt = catalog.replays.start_attempt(ID)
     with pytest.raises(CatalogError, match="does not account for all messages"):
         catalog.replay_chunks.record(ID, attempt, [_result(chunks[0]), _result(chunks[1], *counts)])
-    assert len(catalog.replay_chunks.pending(ID)) == 3
+    assert len(catalog.replay_chunks.pending(ID).chunks) == 3
     assert catalog.replays.get(ID).chunks_done == 0
 
 
@@ -219,7 +225,16 @@ def test_what_is_done_by_its_sequences(catalog, logs, chunks):
     left_out = ChunkResult(chunks[0].id, selected=10, published=5, found=2, duplicates=0, expired=3, last_seq=8)
     catalog.replay_chunks.record(ID, attempt, [ChunkResult(chunks[1].id, 10, 0, 0, 0, expired=10), left_out])
     life = chunks[0].meta.incarnation
-    assert catalog.replay_chunks.done(ID) == ((life, SeqRange(1, 10), 7, 8), (life, SeqRange(11, 20), 0, 0))
+    assert catalog.replay_chunks.done(ID) == (DonePart(life, SeqRange(1, 2), SeqRange(1, 20), 7, 8),)
+    assert catalog.replay_chunks.done(ID, chunks[1:]) == (DonePart(life, SeqRange(2, 2), SeqRange(11, 20), 0, 0),)
+
+
+def test_what_is_done_before_and_after_what_is_not(catalog, logs, chunks):
+    """A chunk in the middle is not done: its messages in the targets are not those of the others."""
+    catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
+    attempt = catalog.replays.start_attempt(ID)
+    catalog.replay_chunks.record(ID, attempt, [_result(chunks[0]), _result(chunks[2])])
+    assert [part.positions for part in catalog.replay_chunks.done(ID)] == [SeqRange(1, 1), SeqRange(3, 3)]
 
 
 def test_an_attempt_that_was_overtaken_records_nothing(catalog, logs, chunks):
@@ -267,7 +282,7 @@ def test_a_chunk_that_was_retired_stops_the_replay_that_needs_it(catalog, logs, 
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(chunks))
     catalog.replay_chunks.record(ID, catalog.replays.start_attempt(ID), [_result(chunks[0])])
     catalog.chunks.retire(logs, [chunks[0].id])  # done: no longer needed
-    assert len(catalog.replay_chunks.pending(ID)) == 2
+    assert len(catalog.replay_chunks.pending(ID).chunks) == 2
     catalog.chunks.retire(logs, [chunks[1].id])
     with pytest.raises(CatalogError, match=f"needs 1 chunks that were retired, {chunks[1].meta.key}"):
         catalog.replay_chunks.pending(ID)

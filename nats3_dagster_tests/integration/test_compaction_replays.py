@@ -11,13 +11,11 @@ from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import sweepable
 from nats3_dagster.errors import CatalogError, Conflict, TargetError
 from nats3_dagster.model import Archive, ReplaySpec, Selection, SeqRange
-from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt, control
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.drive import drive
-from nats3_dagster.replay.job import shares
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.replays import driven, publish_here, replayed
+from nats3_dagster_tests.support.replays import driven, pending, publish_here, published, replayed
 from nats3_dagster_tests.support.small_chunks import bounds, compact, live, messages, seal, small, swept
 from nats3_dagster_tests.support.stored import made, store
 from nats3_dagster_tests.support.wire import Wire
@@ -37,11 +35,10 @@ def arrived(wire: Wire) -> list[int]:
     return [int(message.data) for message in wire.messages("BACK")]
 
 
-def published(workspace: Workspace, replay_id: str, chunks: int, recorded: int) -> None:
+def broken_off(workspace: Workspace, replay_id: str, chunks: int, recorded: int) -> None:
     """An attempt that publishes some chunks, records fewer of them, and fails."""
     started = attempt.start(workspace, replay_id)
-    (share,) = shares(started.job, started.chunks[:chunks], 1)
-    results = list(publish_share(share))[:recorded]
+    results = published(started.job, pending(workspace, replay_id)[:chunks])[:recorded]
     attempt.record(workspace, started.job, results, TargetError("It stopped here"))
 
 
@@ -50,7 +47,7 @@ def test_a_replay_goes_on_in_the_new_chunk(workspace: Workspace, logs: Archive, 
     """One of its chunks was published and not recorded; the old objects may be gone."""
     small(workspace, logs)
     replay, _ = begin(workspace, SPEC)
-    published(workspace, replay.id, 3, 2)
+    broken_off(workspace, replay.id, 3, 2)
     assert arrived(wire) == list(range(1, 16))
     compact(workspace, logs)
     assert swept(workspace) == 7 if swept_first else True
@@ -81,7 +78,7 @@ def test_a_sweep_leaves_what_a_running_replay_reads(workspace: Workspace, logs: 
     compact(workspace, logs)
     workspace.settings.delete_grace = 0
     assert sweepable(workspace).objects == 1  # the manifest
-    results = [result for share in shares(started.job, started.chunks, 1) for result in publish_share(share)]
+    results = published(started.job, pending(workspace, replay.id))
     attempt.record(workspace, started.job, results, None)
     assert arrived(wire) == list(range(1, 31))
     assert sweepable(workspace).objects == 7
@@ -148,7 +145,7 @@ def test_a_replay_that_follows_goes_on_within_the_new_chunk(workspace: Workspace
     small(workspace, logs, 3)
     spec = replace(SPEC, poll_interval_s=0.05, selection=Selection(subjects=("a.>",), sequences=SeqRange(1, 35)))
     replay, _ = begin(workspace, spec)
-    published(workspace, replay.id, 3, 3)
+    broken_off(workspace, replay.id, 3, 3)
     small(workspace, logs, 3, first=16)
     compact(workspace, logs)
     assert bounds(workspace, logs) == [(1, 30)]
@@ -169,7 +166,7 @@ def test_chunks_are_deleted_after_the_replay_only_where_all_of_them_was_publishe
     sequences = None if whole else SeqRange(1, 20)
     spec = replace(SPEC, delete_chunks=True, selection=Selection(subjects=("a.>",), sequences=sequences))
     replay, _ = begin(workspace, spec)
-    published(workspace, replay.id, 2, 2)
+    broken_off(workspace, replay.id, 2, 2)
     compact(workspace, logs)
     assert driven(workspace, replay.id).state == "succeeded"
     assert control.delete_chunks(workspace, replay.id) == whole

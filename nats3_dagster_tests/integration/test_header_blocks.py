@@ -4,13 +4,11 @@ import pyarrow as pa
 import pytest
 
 from nats3_dagster.model import ReplaySpec, Selection
-from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
-from nats3_dagster.replay.job import shares
 from nats3_dagster.replay.messages.headers import original_headers
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.replays import archived, driven
+from nats3_dagster_tests.support.replays import archived, driven, pending, published
 from nats3_dagster_tests.support.wire import Wire
 
 BLOCKS = [
@@ -41,8 +39,7 @@ def test_they_come_back_and_are_published_once(workspace: Workspace, wire: Wire,
     assert planned.batched == batched
     started = attempt.start(workspace, replay.id)
     # Killed before anything was recorded.
-    for share in shares(started.job, started.chunks, 1):
-        assert sum(result.published for result in publish_share(share)) == len(BLOCKS)
+    assert sum(result.published for result in published(started.job, pending(workspace, replay.id))) == len(BLOCKS)
     done = driven(workspace, replay.id)
     assert (done.published, done.found) == (0, len(BLOCKS))
     back = list(wire.messages("BACK"))

@@ -13,12 +13,10 @@ from nats.js.errors import NoKeysError
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import OperatorError, TargetError
 from nats3_dagster.model import ReplaySpec, Selection
-from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
-from nats3_dagster.replay.job import shares
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.replays import archived, driven, dry_run, live, replayed
+from nats3_dagster_tests.support.replays import archived, driven, dry_run, live, pending, published, replayed
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
@@ -202,8 +200,7 @@ def test_it_goes_on_after_a_break_if_it_can_be_known(
     # An attempt that was killed before its first message leaves nothing to be known.
     attempt.start(workspace, replay.id)
     started = attempt.start(workspace, replay.id)
-    for share in shares(started.job, started.chunks, 1):
-        assert sum(result.published for result in publish_share(share)) == 6
+    assert sum(result.published for result in published(started.job, pending(workspace, replay.id))) == 6
     if marks:
         done = driven(workspace, replay.id)
         assert (done.published, done.found) == (0, 6)

@@ -4,12 +4,13 @@ import time
 
 import pytest
 
+from nats3_dagster.model import ChunkResult
 from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt, control
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.replays import archived, driven, live, replayed
+from nats3_dagster_tests.support.replays import archived, driven, live, pending, published, replayed
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
@@ -21,7 +22,7 @@ def block(*lines: str) -> bytes:
 def published_once(workspace: Workspace, replay_id: str) -> int:
     """Publish all of it as an attempt that dies before it records anything."""
     started = attempt.start(workspace, replay_id)
-    return sum(r.published for s in shares(started.job, started.chunks, 1) for r in publish_share(s))
+    return sum(r.published for r in published(started.job, pending(workspace, replay_id)))
 
 
 @pytest.mark.needs_nats("2.12")
@@ -57,9 +58,12 @@ def test_a_chunk_of_which_everything_had_ended_is_not_missed(workspace: Workspac
     eventually(lambda: wire.state("old")["messages"] == 1, "messages of old")
     replay, _ = begin(workspace, live("old.>", "new.>"))
     started = attempt.start(workspace, replay.id)
-    assert len(started.chunks) == 2
-    results = publish_share(shares(started.job, started.chunks, 1)[0])
-    workspace.catalog.replay_chunks.record(replay.id, started.job.attempt, [next(iter(results))])
+    chunks = pending(workspace, replay.id)
+    assert len(chunks) == 2
+    results = publish_share(shares(started.job, chunks, 1)[0])
+    first = next(iter(results))
+    assert isinstance(first, ChunkResult)
+    workspace.catalog.replay_chunks.record(replay.id, started.job.attempt, [first])
     del results  # and with it the publisher
     done = driven(workspace, replay.id)
     assert (done.state, done.published, done.expired) == ("succeeded", 1, 1)

@@ -10,7 +10,7 @@ from nats3_dagster.archive.stored.fetch import fetch_chunks
 from nats3_dagster.errors import TargetError
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publish.encode import MAX_SUBJECT_BYTES
-from nats3_dagster.model import Order, Pace, ReplaySpec, Selection
+from nats3_dagster.model import ChunkResult, Order, Pace, ReplaySpec, Selection
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.job import shares
@@ -18,7 +18,7 @@ from nats3_dagster.replay.messages.republish import Republisher
 from nats3_dagster.subjects import decoded, readable
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.captures import plan_hours, read
-from nats3_dagster_tests.support.replays import dry_run
+from nats3_dagster_tests.support.replays import dry_run, pending
 from nats3_dagster_tests.support.runs import archive_events, hours_of
 from nats3_dagster_tests.support.taking import STRANGE
 from nats3_dagster_tests.support.wire import Wire
@@ -46,10 +46,10 @@ def replay(workspace: Workspace, spec: ReplaySpec) -> int:
     replay_id = begin(workspace, spec)[0].id
     with workspace.catalog.replays.lock(replay_id):
         begun = attempt.start(workspace, replay_id)
-        results = []
+        results: list[ChunkResult] = []
         with Link(workspace.settings.nats) as link:
-            for share in shares(begun.job, begun.chunks, 2):
-                results += Republisher(share, link).results()
+            for share in shares(begun.job, pending(workspace, replay_id), 2):
+                results += [one for one in Republisher(share, link).results() if isinstance(one, ChunkResult)]
         done = attempt.record(workspace, begun.job, results, None)
     return sum(result.published for result in done)
 

@@ -19,7 +19,7 @@ from nats3_dagster.replay.messages.headers import header_room
 from nats3_dagster.replay.planning.room import check_room
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.replays import archived, dry_run, publish_here, replayed
+from nats3_dagster_tests.support.replays import archived, dry_run, pending, publish_here, published, replayed
 from nats3_dagster_tests.support.wire import Wire
 
 TO_BACK = ReplaySpec("a", "back.>", Selection(subjects=("ev.>",)))
@@ -157,7 +157,7 @@ def test_a_full_target_that_has_all_is_no_reason_to_refuse(workspace: Workspace,
     archived(workspace, wire, "EV", bucket)
     replay_id = begin(workspace, TO_BACK)[0].id
     started = attempt.start(workspace, replay_id)
-    publish_here(started.job, started.chunks)
+    published(started.job, pending(workspace, started.job.id))
     assert wire.state("BACK")["messages"] == 20
     done = drive(workspace, replay_id, publish_here)
     assert (done.replay.state, done.found) == ("succeeded", 20)
@@ -210,7 +210,7 @@ def test_a_target_has_room_for_as_many_as_its_limit_leaves(workspace: Workspace,
     assert is_refused(replace(begun, targets=begun.targets * 2), max_msgs=22) == ""
     # The target has all of it, and the catalog knows of none.
     wire.api("STREAM.UPDATE.BACK", **own)
-    publish_here(started.job, started.chunks)
+    published(started.job, pending(workspace, started.job.id))
     now = workspace.catalog.replays.get(begun.id)
     assert (now.attempt, now.published, now.found) == (1, 0, 0)
     assert is_refused(now, max_msgs=23) == ""

@@ -15,13 +15,11 @@ from nats3_dagster.api.routes import load_routes
 from nats3_dagster.dev.process import HOST, free_port
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.model import Replay
-from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt
-from nats3_dagster.replay.job import shares
 from nats3_dagster.replay.launch import launched
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.replays import archived
+from nats3_dagster_tests.support.replays import archived, pending, published
 from nats3_dagster_tests.support.waiting import eventually
 from nats3_dagster_tests.support.wire import Wire
 
@@ -115,7 +113,7 @@ def drive(settings: Settings, replay_id: str, number: int) -> None:
     ):
         started = attempt.start(workspace, replay_id)
         try:
-            results = [result for share in shares(started.job, started.chunks, 1) for result in publish_share(share)]
+            results = published(started.job, pending(workspace, replay_id))
         except Exception as error:
             attempt.abandon(workspace, started.job, error)
             raise

@@ -11,7 +11,7 @@ from nats3_dagster.model import ArchiveSpec, Chunk, ChunkResult, Replay, ReplayS
 from nats3_dagster.pipeline.worker import publish_share
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
-from nats3_dagster.replay.job import ReplayJob, shares
+from nats3_dagster.replay.job import Reached, ReplayJob, shares
 from nats3_dagster.replay.planning.plan import plan as plan_replay
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.captures import plan_hours, read
@@ -43,14 +43,27 @@ def replayed(workspace: Workspace, spec: ReplaySpec) -> Replay:
 def driven(workspace: Workspace, replay_id: str) -> Replay:
     """Publish what is left of a replay, as one attempt."""
     started = attempt.start(workspace, replay_id)
-    results = [result for share in shares(started.job, started.chunks, 1) for result in publish_share(share)]
+    results = published(started.job, pending(workspace, replay_id))
     attempt.record(workspace, started.job, results, None)
     return workspace.catalog.replays.get(replay_id)
 
 
-def publish_here(job: ReplayJob, chunks: tuple[Chunk, ...]) -> tuple[Sequence[ChunkResult], Nats3Error | None]:
+def pending(workspace: Workspace, replay_id: str) -> tuple[Chunk, ...]:
+    """All chunks that are not done, as one page."""
+    return workspace.catalog.replay_chunks.pending(replay_id).chunks
+
+
+def published(job: ReplayJob, chunks: Sequence[Chunk]) -> list[ChunkResult]:
+    """The results of a task of Spark's, in this process: for the chunks of an attempt as one page."""
+    results = [result for share in shares(job, chunks, 1) for result in publish_share(share)]
+    return [result for result in results if isinstance(result, ChunkResult)]
+
+
+def publish_here(
+    job: ReplayJob, chunks: tuple[Chunk, ...]
+) -> tuple[Sequence[ChunkResult | Reached], Nats3Error | None]:
     """As a task of Spark's, in this process: for replay.drive."""
-    results: list[ChunkResult] = []
+    results: list[ChunkResult | Reached] = []
     try:
         for share in shares(job, chunks, 1):
             results.extend(publish_share(share))

@@ -16,8 +16,8 @@ from nats3_dagster.catalog.archives.archives import lock_archive
 from nats3_dagster.catalog.archives.durables import record_deliveries
 from nats3_dagster.catalog.archives.history import note
 from nats3_dagster.catalog.contents.chunk_rows import add_chunks, id_of
-from nats3_dagster.catalog.contents.subjects import from_stored
-from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, StoredSizeRow, SubjectsRow
+from nats3_dagster.catalog.contents.subjects import counts_of
+from nats3_dagster.catalog.rows import ChunkRow, CoverageRow, DeletedRow, StoredSizeRow
 from nats3_dagster.catalog.session.multirange import from_multirange, to_multirange
 from nats3_dagster.catalog.session.pool import Session
 from nats3_dagster.catalog.session.refusals import broken_rule
@@ -143,7 +143,7 @@ class Chunks:
                     minutes=with_minutes,
                 ):
                     ids = [row.id for row in rows]
-                    subjects = _subjects(sql, ids, known) if with_subjects else {}
+                    subjects = counts_of(sql, ids, known) if with_subjects else {}
                     deleted = _deleted(sql, ids) if with_deleted else {}
                     chunks += [row.chunk(deleted.get(row.id), subjects.get(row.id)) for row in rows]
         return tuple(chunks)
@@ -179,7 +179,7 @@ class Chunks:
             row = sql.row(ChunkRow, "chunk", chunk=chunk_id)
             if row is None:
                 return None
-            subjects, deleted = _subjects(sql, [chunk_id], {}), _deleted(sql, [chunk_id])
+            subjects, deleted = counts_of(sql, [chunk_id], {}), _deleted(sql, [chunk_id])
         return row.chunk(deleted.get(chunk_id), subjects.get(chunk_id))
 
     def by_key(self, bucket: str, key: str) -> Chunk | None:
@@ -280,18 +280,6 @@ def _check_not_removed(sql: Statements, chunks: Sequence[ChunkMeta], begun: date
     )
     if removed:
         raise Conflict(f"The object {removed} was removed from the store while this ran", "Run it again")
-
-
-def _subjects(sql: Statements, ids: list[int], known: dict[str, str]) -> dict[int, dict[str, int]]:
-    """`known`: subjects as stored, and decoded; those of these chunks are added."""
-    rows = sql.rows(SubjectsRow, "subjects_of", chunks=ids)
-    return {
-        row.chunk_id: {
-            known.get(text) or known.setdefault(text, from_stored(text)): count
-            for text, count in zip(row.subjects, row.messages, strict=True)
-        }
-        for row in rows
-    }
 
 
 def _deleted(sql: Statements, ids: list[int]) -> dict[int, tuple[SeqRange, ...]]:

@@ -8,7 +8,9 @@ as `str` they are what `subjects.decoded` gives, and the stored text has the byt
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from nats3_dagster.catalog.rows import SubjectsRow
 from nats3_dagster.catalog.session.pool import Session
+from nats3_dagster.catalog.session.statements import Statements
 from nats3_dagster.model import Archive, Incarnation
 from nats3_dagster.subjects import decoded, encoded, readable
 
@@ -164,6 +166,19 @@ class Subjects:
 class _LastRow(NamedTuple):
     # Null where no hour has a message of that time.
     seq: int | None
+
+
+def counts_of(sql: Statements, chunk_ids: Sequence[int], known: dict[str, str]) -> dict[int, dict[str, int]]:
+    """The messages of each of these chunks by subject; a chunk whose subjects are not counted is left out. `known`:
+    subjects as stored, and decoded; those of these chunks are added."""
+    rows = sql.rows(SubjectsRow, "subjects_of", chunks=[*chunk_ids])
+    return {
+        row.chunk_id: {
+            known.get(text) or known.setdefault(text, from_stored(text)): count
+            for text, count in zip(row.subjects, row.messages, strict=True)
+        }
+        for row in rows
+    }
 
 
 def to_stored(subject: str) -> str:

@@ -6,25 +6,39 @@ for all its messages.
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import psycopg
 from psycopg import errors
 
 from nats3_dagster.actor import current_run
+from nats3_dagster.catalog.contents.subjects import counts_of
 from nats3_dagster.catalog.replays.replay_rows import (
     AttemptRow,
     DoneRow,
     EndRow,
     MergedRow,
+    PendingRow,
     ReplayHourRow,
+    RetiredRow,
     WholeRow,
     unknown,
 )
 from nats3_dagster.catalog.rows import ChunkRow
 from nats3_dagster.catalog.session.pool import Session
 from nats3_dagster.errors import CatalogError, Conflict
-from nats3_dagster.model import Chunk, ChunkResult, Incarnation, ReplayChunk, SeqRange
+from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult, DonePart, Incarnation, ReplayChunk
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPage:
+    """Chunks that a replay has not done, in the order of its plan."""
+
+    chunks: tuple[Chunk, ...]
+    # The place of the last one in the plan; without one, that of the page before.
+    position: int
+    # True if no pending chunk comes after them.
+    is_last: bool
 
 
 class ReplayChunks:
@@ -33,29 +47,58 @@ class ReplayChunks:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def pending(self, replay_id: str) -> tuple[Chunk, ...]:
-        """The chunks that are not done, in the order of the plan; one that a compaction retired with the chunk that has
-        its messages. Raises CatalogError when one was retired since in another way."""
-        with self._session.reading() as sql:
-            rows = sql.rows(ChunkRow, "pending_chunks", replay=replay_id)
-            # Asked afterwards: what was retired before is here, if it was merged.
-            merged = {row.part_id: row.chunk().meta for row in sql.rows(MergedRow, "merged_pending", replay=replay_id)}
-        if retired := [row.key for row in rows if row.deleted_at is not None and row.id not in merged]:
-            raise CatalogError(
-                f"Replay {replay_id} still needs {len(retired)} chunks that were retired, {retired[0]} first",
-                "Create a new replay of what is left in the archive",
-            )
-        return tuple(replace(row.chunk(), merged_into=merged.get(row.id)) for row in rows)
+    def pending(
+        self,
+        replay_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        with_subjects: bool = False,
+        with_minutes: bool = False,
+    ) -> PendingPage:
+        """A page of the chunks that are not done, in the order of the plan; one that a compaction retired with the
+        chunk that has its messages. `after`: the position of the page before. Raises CatalogError when one was retired
+        since in another way."""
+        while True:
+            subjects: dict[int, dict[str, int]] = {}
+            merged: dict[int, ChunkMeta] = {}
+            with self._session.reading() as sql:
+                rows = sql.rows(
+                    PendingRow,
+                    "pending_chunks",
+                    replay=replay_id,
+                    after=after,
+                    limit_to=None if limit is None else limit + 1,
+                    minutes=with_minutes,
+                )
+                is_last = limit is None or len(rows) <= limit
+                rows = rows[:limit]
+                if gone := [row.id for row in rows if row.deleted_at is not None]:
+                    # Asked afterwards: what was retired before is here, if it was merged.
+                    found = sql.rows(MergedRow, "merged_into", chunks=gone)
+                    merged = {row.part_id: row.chunk().meta for row in found}
+                if with_subjects:
+                    subjects = counts_of(sql, [row.id for row in rows], {})
+            if len(merged) == len(gone):
+                chunks = (replace(r.chunk(None, subjects.get(r.id)), merged_into=merged.get(r.id)) for r in rows)
+                return PendingPage(tuple(chunks), rows[-1].position if rows else after, is_last)
+            # A compaction may have merged again, between the two questions, what it had merged into a chunk.
+            self.check_pending(replay_id)
 
-    def done(
-        self, replay_id: str, chunks: Sequence[Chunk] | None = None
-    ) -> tuple[tuple[Incarnation, SeqRange, int, int], ...]:
-        """Returns for each chunk that is done, or those of them, in the order of the plan: incarnation, sequences, and
-        of the messages in the targets the number and the last sequence."""
+    def check_pending(self, replay_id: str) -> None:
+        """Raises CatalogError when a chunk that is not done was retired, and a compaction did not merge it."""
+        with self._session.reading() as sql:
+            if row := sql.row(RetiredRow, "retired_pending", replay=replay_id):
+                raise CatalogError(
+                    f"Replay {replay_id} still needs {row.chunks} chunks that were retired, {row.key} first",
+                    "Create a new replay of what is left in the archive",
+                )
+
+    def done(self, replay_id: str, chunks: Sequence[Chunk] | None = None) -> tuple[DonePart, ...]:
+        """The chunks that are done, or those of them, in the order of the plan."""
         ids = None if chunks is None else [chunk.id for chunk in chunks]
         with self._session.reading() as sql:
-            rows = sql.rows(DoneRow, "done_chunks", replay=replay_id, chunks=ids)
-        return tuple((Incarnation(r.stream, r.created_ns), r.seqs, r.messages, r.last_seq) for r in rows)
+            return tuple(row.part() for row in sql.rows(DoneRow, "done_chunks", replay=replay_id, chunks=ids))
 
     def results(self, replay_id: str) -> tuple[ReplayChunk, ...]:
         """Returns the result of each chunk, in the order of the plan."""

@@ -10,6 +10,7 @@ from uuid import UUID
 from nats3_dagster.catalog.rows import ChunkRow, record
 from nats3_dagster.errors import Unknown
 from nats3_dagster.model import (
+    DonePart,
     Incarnation,
     Pace,
     Replay,
@@ -24,15 +25,18 @@ from nats3_dagster.steps import Next
 
 @dataclass(slots=True, kw_only=True)
 class DoneRow:
-    """A chunk that a replay has done."""
+    """Chunks that a replay has done: units as in DonePart."""
 
     stream: str
     created_ns: int
+    positions: SeqRange
     seqs: SeqRange
-    # That the targets have acknowledged, or had already.
     messages: int
-    # Of those; 0 if there is none.
     last_seq: int
+
+    def part(self) -> DonePart:
+        life = Incarnation(self.stream, self.created_ns)
+        return DonePart(life, self.positions, self.seqs, self.messages, self.last_seq)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +46,23 @@ class EndRow:
     stream: str
     created_ns: int
     seqs: SeqRange
+
+
+@dataclass(slots=True, kw_only=True)
+class PendingRow(ChunkRow):
+    """A chunk that a replay has not done."""
+
+    # Its place in the plan, from 1.
+    position: int
+
+
+@dataclass(slots=True, kw_only=True)
+class RetiredRow:
+    """The first of the chunks that a replay still needs and that were retired."""
+
+    key: str
+    # How many there are.
+    chunks: int
 
 
 @dataclass(slots=True, kw_only=True)

@@ -194,21 +194,32 @@ from sums s
 where p.id = :replay
 returning s.done;
 
--- name: pending_chunks(replay)
--- The chunks that the replay has not done, retired ones too, in the order of its plan.
-select c.*
+-- name: pending_chunks(replay, after, limit_to, minutes)
+-- The chunks that the replay has not done, retired ones too, in the order of its plan: a page of those after a position; with
+-- their messages by minute where asked for.
+select c.id, c.archive_id, c.archive, c.incarnation_id, c.stream, c.created_ns, c.hour, c.seqs, c.messages, c.first_ns,
+       c.last_ns, c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key,
+       case when :minutes::boolean then c.minutes end as minutes, c.dagster_run_id, c.committed_at, c.deleted_at,
+       c.absent_reason, c.copies, p.position
 from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
-where p.replay_id = :replay and p.state <> 'done'
-order by p.position;
+where p.replay_id = :replay and p.state <> 'done' and p.position > :after
+order by p.position
+limit :limit_to;
 
--- name: merged_pending(replay)
--- For each chunk that the replay has not done and that a compaction retired: its id, and the live chunk that has its
--- messages.
-select p.chunk_id as part_id, n.*
-from nats3.replay_chunk p
-join nats3.merged_chunk m on m.chunk_id = p.chunk_id
-join nats3.chunk_view n on n.id = m.into_id and n.deleted_at is null
-where p.replay_id = :replay and p.state <> 'done';
+-- name: merged_into(chunks)
+-- For each of these chunks that a compaction retired: its id, and the live chunk that has its messages.
+select m.chunk_id as part_id, n.*
+from nats3.merged_chunk m join nats3.chunk_view n on n.id = m.into_id and n.deleted_at is null
+where m.chunk_id = any(:chunks::bigint[]);
+
+-- name: retired_pending(replay)
+-- The first chunk that the replay has not done and whose messages the archive does not have any more, and how many there
+-- are; no row without one.
+select c.key, count(*) over () as chunks
+from nats3.replay_chunk p join nats3.chunk c on c.id = p.chunk_id
+where p.replay_id = :replay and p.state <> 'done' and not nats3.has_messages(c)
+order by p.position
+limit 1;
 
 -- name: merged_whole(chunks)
 -- The live chunks that have no messages but those of some of these, which a compaction retired; with their hours.
@@ -221,12 +232,22 @@ group by n.id
 having range_agg(c.seqs) @> n.seqs;
 
 -- name: done_chunks(replay, chunks)
--- The chunks that the replay has done, or those of them, in the order of its plan: whose sequences, how many messages the targets took, and
--- the last sequence of those.
-select c.stream, c.created_ns, c.seqs, p.published + p.found as messages, p.last_seq
-from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
-where p.replay_id = :replay and p.state = 'done' and (:chunks::bigint[] is null or p.chunk_id = any(:chunks::bigint[]))
-order by p.position;
+-- The chunks that the replay has done, or those of them, in the order of its plan; those of an incarnation that follow each
+-- other in the plan are one row: their places in the plan, from which to which sequence they go, how many messages the
+-- targets took, and the last sequence of those.
+with done as (
+    select c.incarnation_id, c.seqs, p.position, p.published + p.found as messages, p.last_seq,
+           p.position - row_number() over (partition by c.incarnation_id order by p.position) as run
+    from nats3.replay_chunk p join nats3.chunk c on c.id = p.chunk_id
+    where p.replay_id = :replay and p.state = 'done'
+      and (:chunks::bigint[] is null or p.chunk_id = any(:chunks::bigint[]))
+)
+select i.stream, i.created_ns, int8range(min(d.position), max(d.position), '[]') as positions,
+       int8range(min(lower(d.seqs)), max(upper(d.seqs))) as seqs, sum(d.messages)::bigint as messages,
+       max(d.last_seq) as last_seq
+from done d join nats3.incarnation i on i.id = d.incarnation_id
+group by d.incarnation_id, d.run, i.stream, i.created_ns
+order by min(d.position);
 
 -- name: replay_chunks(replay)
 -- The result of each chunk of the replay, in the order of its plan.

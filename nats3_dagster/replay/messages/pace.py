@@ -18,14 +18,19 @@ SLICE_S = 0.05
 
 
 class Pacer:
-    """Cuts batches into slices and waits before each. `clock` and `sleep` are in seconds."""
+    """Cuts batches into slices and waits before each. `clock` and `sleep` are in seconds. `origin`: where an original
+    timing that goes on began, by this clock and in nanoseconds of the messages' time; None: with the first message."""
 
     def __init__(
-        self, pace: Pace, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+        self,
+        pace: Pace,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        origin: tuple[float, int] | None = None,
     ) -> None:
         self._pace, self._clock, self._sleep = pace, clock, sleep
         self._free_at = clock()  # when the limits allow the next slice
-        self._origin: tuple[float, int] | None = None  # (our time, message time) at which the original timing started
+        self._origin = origin  # (our time, message time) at which the original timing started
 
     def slices(self, sizes: NDArray[np.int64], times_ns: NDArray[np.int64]) -> Iterator[slice]:
         """Consecutive slices of a batch whose messages have these sizes and store times; each when it may go out."""

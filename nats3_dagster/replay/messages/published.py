@@ -53,6 +53,20 @@ class Published:
         ends = [self.newest] if self.newest else [(t, int(seqs[-1])) for t, seqs in self.seqs.items()]
         return any(end >= (token, seq) for end in ends)
 
+    def beyond(self, end: tuple[str, int], done: Sequence[DoneRange]) -> tuple[str, int] | None:
+        """Token and sequence of the last message after `end` that is published and in none of the done ranges; None if
+        there is none."""
+        seqs = self.seqs if self.newest is None else {self.newest[0]: np.array([self.newest[1]])}
+        last: tuple[str, int] | None = None
+        for token, numbers in seqs.items():
+            rest = numbers[np.searchsorted(numbers, end[1], "right") :] if token == end[0] else numbers
+            for part in sorted((p for p in done if p.token == token), key=lambda p: p.covers, reverse=True):
+                if len(rest) and part.covers.first <= rest[-1] <= part.covers.last:
+                    rest = rest[: np.searchsorted(rest, part.covers.first)]
+            if token >= end[0] and len(rest):
+                last = max(last or ("", 0), (token, int(rest[-1])))
+        return last
+
     def count(self, done: DoneRange) -> int:
         """Messages of a range that are published."""
         published = self.seqs.get(done.token)

@@ -25,7 +25,7 @@ from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult
 from nats3_dagster.objects import Bucket
-from nats3_dagster.replay.job import DoneRange, Share
+from nats3_dagster.replay.job import DoneRange, Reached, Share
 from nats3_dagster.replay.messages.live import Live
 from nats3_dagster.replay.messages.mapping import AreStored, Mapper, Outgoing
 from nats3_dagster.replay.messages.pace import Pacer
@@ -84,6 +84,9 @@ class Republisher:
         self._given_up = ""  # inbox of the publisher that broke off last
         self._fruitful = 0  # the last attempt that made progress
         self._done = list(self._job.done)
+        self._timing: tuple[float, int] | None = None  # of the chunks before, by the clock of a pacer
+        if timing := self._job.timing:
+            self._timing = timing[0] - time.time() + time.monotonic(), timing[1]
         # Of the finished chunks, and the chunk under way: replaced in one go, for another thread asks `counts`.
         self._progress: tuple[Counts, _UnderWay | None] = (Counts(), None)
 
@@ -95,7 +98,8 @@ class Republisher:
         acked = chunk.publisher.published - chunk.before
         return Counts(finished.published + acked, finished.found + chunk.found)
 
-    def results(self) -> Iterator[ChunkResult]:
+    def results(self) -> Iterator[ChunkResult | Reached]:
+        """The result of each chunk, or at last how far an earlier attempt came, if that is beyond the job's chunks."""
         remaining = list(self._share.chunks)
         finished = 0  # the last attempt that finished a chunk
         retrying = Retrying(
@@ -110,11 +114,14 @@ class Republisher:
                 while remaining:
                     # A copy: taking chunks off the list that is walked would skip every second one.
                     for result in self._publish(tuple(remaining), number, max(0, number - 1 - finished)):
+                        if isinstance(result, Reached):
+                            yield result
+                            return
                         remaining.pop(0)
                         finished = self._fruitful = number
                         yield result
 
-    def _publish(self, chunks: Sequence[Chunk], number: int, failed: int) -> Iterator[ChunkResult]:
+    def _publish(self, chunks: Sequence[Chunk], number: int, failed: int) -> Iterator[ChunkResult | Reached]:
         """All chunks over one connection, or those that are not to be a chain. `number` counts the attempts; the
         `failed` ones before this one finished no chunk. Raises Interrupted when the connection is lost; the next call
         then asks first."""
@@ -122,6 +129,9 @@ class Republisher:
             if self._given_up:
                 let_go(self._link, self._given_up)
             self._published = ask_targets(self._link, self._job, self._transform.pattern, self._done)
+            if (until := self._job.until) and (beyond := self._published.beyond(until, self._done)):
+                yield Reached(*beyond)
+                return
             self._order = order_kept(self._link, self._job)
         self._ask = True
         if self._job.spec.live:
@@ -150,7 +160,8 @@ class Republisher:
         )
         try:
             with publisher:
-                pacer = Pacer(self._job.spec.pace, sleep=publisher.pause)
+                pacer = Pacer(self._job.spec.pace, sleep=publisher.pause, origin=self._timing)
+                self._timing = None
                 for chunk, reader in fetch_chunks(self._bucket, chunks, AHEAD):
                     fault_point("replay.chunk_fetched")
                     yield self._publish_chunk(publisher, pacer, chunk, reader)
@@ -170,7 +181,7 @@ class Republisher:
 
     def _publish_chunk(self, publisher: Publisher, pacer: Pacer, chunk: Chunk, reader: ChunkReader) -> ChunkResult:
         """Returns when the targets have acknowledged all messages of the chunk, and are still the same streams."""
-        duplicates, last_seq, self._last_found = publisher.duplicates, 0, 0
+        duplicates, last_seq, last_ns, self._last_found = publisher.duplicates, 0, 0, 0
         finished, _ = self._progress
         under_way = _UnderWay(publisher, publisher.published)
         self._progress = finished, under_way
@@ -183,6 +194,7 @@ class Republisher:
                 expired += ended
             if batch.num_rows:
                 last_seq = int(batch.column("seq")[-1].as_py())
+                last_ns = int(batch.column("time_ns")[-1].as_py())
                 _send(publisher, pacer, self._mapper.outgoing(batch, chunk.meta.incarnation))
         fault_point("replay.sent")
         publisher.flush()
@@ -194,7 +206,7 @@ class Republisher:
         self._done.append(done)
         self._progress = Counts(finished.published + published, finished.found + found), None
         duplicates = publisher.duplicates - duplicates
-        return ChunkResult(chunk.id, selected, published, found, duplicates, expired, last_seq)
+        return ChunkResult(chunk.id, selected, published, found, duplicates, expired, last_seq, last_ns)
 
     def _select(self, chunk: Chunk, reader: ChunkReader) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The chunk's messages that are to be published, under their new subjects, and how many of each batch were
