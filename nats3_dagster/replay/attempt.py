@@ -14,8 +14,8 @@ from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.publish.fence import raise_fence
 from nats3_dagster.jetstream.task_progress import Counts
 from nats3_dagster.model import Chunk, ChunkResult, ReplayState
+from nats3_dagster.replay import pages
 from nats3_dagster.replay.job import ReplayJob, combine, done_ranges
-from nats3_dagster.replay.pages import PAGE
 from nats3_dagster.replay.planning.room import check_room
 from nats3_dagster.replay.targets import check_resumable
 from nats3_dagster.steps import Next, Step
@@ -83,7 +83,7 @@ def _left(selected: ArchiveSelection, replay_id: str) -> _Left:
         page = workspace.catalog.replay_chunks.pending(
             replay_id,
             after=after,
-            limit=PAGE,
+            limit=pages.PAGE,
             with_subjects=not selection.selects_all_subjects,
             with_minutes=selection.times is not None,
         )

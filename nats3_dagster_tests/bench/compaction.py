@@ -52,7 +52,7 @@ def main() -> None:
         folder.claim(workspace, archive)
         hours = [hour_of(T0 + n * HOUR_NS) for n in range(arguments.hours)]
         for n in range(arguments.hours):
-            _fill(workspace, archive, n, arguments.chunks, arguments.messages)
+            fill_hour(workspace, archive, n, arguments.chunks, arguments.messages)
         list(seal_hours(workspace, archive, hours))
         before = _measure(workspace, archive, hours)
         began = time.perf_counter()
@@ -65,14 +65,15 @@ def main() -> None:
     _print(before, after, f"{last:,} messages; compacted in {seconds:.1f} s, {last / seconds:,.0f} messages a second")
 
 
-def _fill(workspace: Workspace, archive: Archive, hour: int, chunks: int, messages: int) -> None:
+def fill_hour(workspace: Workspace, archive: Archive, hour: int, chunks: int, messages: int) -> None:
+    """The hour of this number, from 0, as captures would write it."""
     start, step = T0 + hour * HOUR_NS, HOUR_NS // (chunks * messages)
     metas = []
     for number in range(chunks):
         first = (hour * chunks + number) * messages + 1
         seqs = range(first, first + messages)
         times = [start + (number * messages + n) * step for n in range(messages)]
-        writer = ChunkWriter("logs", LOGS, hour_of(start), servers.BUCKET, "", 3, {"name": "LOGS"})
+        writer = ChunkWriter(archive.spec.name, LOGS, hour_of(start), servers.BUCKET, "", 3, {"name": "LOGS"})
         subjects = [f"logs.host{seq * 7919 % SUBJECTS}" if number else "logs.rare" for seq in seqs]
         none = pa.nulls(messages, pa.binary())
         columns = [seqs, times, subjects, none, none, payloads(SIZE, messages, first)]

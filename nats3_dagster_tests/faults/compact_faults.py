@@ -148,6 +148,29 @@ def during_a_replay(trial: Trial) -> None:
     finish(trial)
 
 
+@fault(
+    "compaction between two pages of a replay",
+    "an hour is compacted and swept while a replay is between two of its pages, goes on, or dies there and resumes",
+    short=True,
+)
+def between_two_pages(trial: Trial) -> None:
+    made(trial)
+    trial.make_target(duplicate_window=100_000_000)
+    rng = trial.random
+    order = rng.choice(("stream", "stream", "subject", "none"))
+    replay = trial.begin_replay(order=order)
+    for _ in range(rng.randint(1, 2)):
+        with trial.held("replay.recorded", jobs.replay, replay, passes=rng.randint(1, 2)) as job:
+            trial.run(compact_jobs.try_compact, ARCHIVE, fault=broken(trial) if rng.random() < 0.3 else "")
+            trial.must(compact_jobs.sweep)
+            if rng.random() < 0.6:
+                job.kill()
+        trial.note("the replay", job.wait(60))
+        trial.must(compact_jobs.sweep)
+    trial.finish_replay(replay, ordered=order == "stream")
+    finish(trial)
+
+
 @fault("compaction during a read", "hours are compacted and swept while a reader is stopped, or runs", short=True)
 def during_a_read(trial: Trial) -> None:
     made(trial)

@@ -28,6 +28,7 @@ from nats3_dagster.pipeline import capture_run, replay_run
 from nats3_dagster.pipeline import tasks as pipeline_tasks
 from nats3_dagster.pipeline.tasks import Finished
 from nats3_dagster.replay import begin as beginning
+from nats3_dagster.replay import pages
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults.clocks import CLOCK
@@ -35,8 +36,9 @@ from nats3_dagster_tests.faults.forks import Job, Request
 
 # Tasks of a capture or a replay that run at a time.
 PARALLEL = 2
-# Sequences and hours of a task, hours of a job and messages of a chunk: small workloads then have several of each.
-TASK_SEQS, TASK_HOURS, JOB_HOURS, CHUNK_MESSAGES = 300, 3, 8, 100
+# Sequences and hours of a task, hours of a job, messages of a chunk and chunks of a replay's page: small workloads then
+# have several of each.
+TASK_SEQS, TASK_HOURS, JOB_HOURS, CHUNK_MESSAGES, PAGE_CHUNKS = 300, 3, 8, 100, 2
 # How long a store is asked again.
 PATIENCE_S = 3.0
 TASK_S = 80.0
@@ -62,6 +64,7 @@ def small_settings() -> None:
     planning.TASK_SEQS, planning.TASK_HOURS = TASK_SEQS, TASK_HOURS
     hour_windows.JOB_HOURS = JOB_HOURS
     reading.CHUNK_MESSAGES = CHUNK_MESSAGES
+    pages.PAGE = PAGE_CHUNKS
     compaction.HOURS_AT_ONCE = 2
     Settings.store = property(lambda self: replace(_store(self), patience_s=PATIENCE_S))  # type: ignore[assignment]
 

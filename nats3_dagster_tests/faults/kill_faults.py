@@ -22,12 +22,13 @@ REPLAY = (
     "sent",
     "acknowledged",
     "before_record",
+    "recorded",
     "after_record",
 )
 # Those that every suite plays.
-_SHORT = ("before_put", "object_put", "in_commit", "after_commit", "sent", "before_record")
-# Steps that a run passes once for each chunk, so that a later pass is another moment.
-_REPEATED = ("before_put", "object_put", "chunk_fetched", "sent", "acknowledged")
+_SHORT = ("before_put", "object_put", "in_commit", "after_commit", "sent", "before_record", "recorded")
+# Steps that a run passes once for each chunk, or page of a replay, so that a later pass is another moment.
+_REPEATED = ("before_put", "object_put", "chunk_fetched", "sent", "acknowledged", "before_record", "recorded")
 
 
 def _pass(trial: Trial, point: str) -> int:

@@ -11,14 +11,15 @@ import pyarrow as pa
 import pytest
 
 from nats3_dagster.errors import TargetError
-from nats3_dagster.model import ReplayTarget, SeqRange, StreamState
-from nats3_dagster.replay.job import DoneRange, ReplayJob
+from nats3_dagster.model import DonePart, Incarnation, ReplayTarget, SeqRange, StreamState
+from nats3_dagster.replay.job import DoneRange, ReplayJob, done_ranges, joined
 from nats3_dagster.replay.messages import published as asking
 from nats3_dagster.replay.messages.published import OrderKept, Published, _checked, ask_targets, order_kept
 from nats3_dagster_tests.support.catalog import LOGS
 
 # Tokens are times: those of an incarnation, of the one before it, and of the one after it.
 BEFORE, NOW, AFTER = "20261121T070000000000000Z", "20261121T080000000000000Z", "20261121T090000000000000Z"
+AGAIN = Incarnation("LOGS", LOGS.created_ns + 1)
 
 
 def known(published: Published, token: str, *seqs: int) -> list[int]:
@@ -56,6 +57,53 @@ def test_a_target_reaches_its_last_message(published: Published) -> None:
 
 def test_an_empty_target_reaches_nothing() -> None:
     assert not Published({}).reaches(NOW, 1)
+
+
+DONE_RANGES = [DoneRange(NOW, SeqRange(7, 8), 2, 8), DoneRange(NOW, SeqRange(3, 4), 2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("published", "end", "beyond"),
+    [
+        (of(1, 2, 5), (NOW, 4), (NOW, 5)),
+        (of(1, 2, 5), (NOW, 5), None),
+        (of(1, 2, 5), (BEFORE, 9), (NOW, 5)),
+        (of(1, 2, 5), (AFTER, 1), None),
+        (of(), (NOW, 1), None),
+        # What is done does not count, and what lies before it does.
+        (of(1, 3, 4, 7, 8), (NOW, 2), None),
+        (of(1, 5, 7, 8), (NOW, 2), (NOW, 5)),
+        (of(2, 3, 4, 7, 8), (NOW, 1), (NOW, 2)),
+        (of(7, 8, 9), (NOW, 2), (NOW, 9)),
+        (of(8, token=AFTER), (NOW, 2), (AFTER, 8)),
+        (Published({NOW: np.array([9]), AFTER: np.array([1])}), (NOW, 2), (AFTER, 1)),
+        (Published({AFTER: np.array([1]), NOW: np.array([9])}), (NOW, 2), (AFTER, 1)),
+        (Published({}, (NOW, 5)), (NOW, 4), (NOW, 5)),
+        (Published({}, (NOW, 5)), (NOW, 5), None),
+        (Published({}, (NOW, 8)), (NOW, 5), None),
+    ],
+)
+def test_what_an_earlier_attempt_published_after_a_page(
+    published: Published, end: tuple[str, int], beyond: tuple[str, int] | None
+) -> None:
+    assert published.beyond(end, DONE_RANGES) == beyond
+
+
+def part(first: int, last: int, seqs: SeqRange, messages: int, last_seq: int, life: Incarnation = LOGS) -> DonePart:
+    return DonePart(life, SeqRange(first, last), seqs, messages, last_seq)
+
+
+def test_chunks_that_follow_each_other_in_the_plan_are_done_as_one() -> None:
+    """Also over a hole in the sequences, because no chunk of the replay lies in it; not over a chunk that is not done,
+    nor from one incarnation to the next."""
+    parts = [
+        part(5, 5, SeqRange(41, 50), 0, 0),
+        part(1, 2, SeqRange(1, 20), 19, 20),
+        part(3, 3, SeqRange(31, 40), 9, 39),
+        part(6, 6, SeqRange(1, 7), 7, 7, AGAIN),
+    ]
+    assert joined(parts) == (part(1, 3, SeqRange(1, 40), 28, 39), parts[0], parts[3])
+    assert done_ranges(joined(parts))[0] == DoneRange(LOGS.token, SeqRange(1, 40), 28, 39)
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,12 @@ class Clock:
         self.now += seconds
 
 
-def run(pace: Pace, sizes: list[int], times_ns: list[int]) -> list[tuple[float, int, int]]:
+def run(
+    pace: Pace, sizes: list[int], times_ns: list[int], origin: tuple[float, int] | None = None
+) -> list[tuple[float, int, int]]:
     """When each slice went out, and which."""
     clock = Clock()
-    pacer = Pacer(pace, clock, clock.sleep)
+    pacer = Pacer(pace, clock, clock.sleep, origin)
     slices = pacer.slices(np.array(sizes, np.int64), np.array(times_ns, np.int64))
     return [(clock.now - 100.0, s.start, s.stop) for s in slices]
 
@@ -53,6 +55,13 @@ def test_a_byte_limit_holds(limit: int, sizes: list[int]) -> None:
 def test_the_original_timing_comes_back_scaled() -> None:
     times = [0, 1 * SECOND_NS, 1 * SECOND_NS, 5 * SECOND_NS]
     assert [(round(when, 3), at) for when, at, _ in run(Pace(speed=2), [1] * 4, times)] == [(0, 0), (0.5, 1), (2.5, 3)]
+
+
+def test_the_original_timing_goes_on_where_it_was() -> None:
+    """A message of the time 1 s went out at 99: that of 5 s is due at 101, at twice the speed."""
+    times = [5 * SECOND_NS, 6 * SECOND_NS]
+    assert [(when, at) for when, at, _ in run(Pace(speed=2), [1] * 2, times, (99.0, SECOND_NS))] == [(1, 0), (1.5, 1)]
+    assert run(Pace(speed=2), [1], times[:1], (90.0, SECOND_NS)) == [(0, 0, 1)]
 
 
 def test_without_a_pace_a_batch_goes_out_at_once() -> None:

@@ -40,6 +40,8 @@ class Size:
     # Archives of the stream MANY, and the hours of each.
     archives: int = 500
     hours: int = 10_000
+    # Hours of the archive `month`, whose small chunks have objects with messages.
+    month_hours: int = 720
 
     @classmethod
     def part(cls, divisor: int) -> "Size":
@@ -52,6 +54,7 @@ class Size:
             max(whole.empty_captures // divisor, 120),
             max(whole.archives // divisor, 2),
             whole.hours,
+            max(whole.month_hours // divisor, 2),
         )
 
 

@@ -26,7 +26,7 @@ from nats3_dagster.exports.job import groups_of
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, Selection
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.year import account
+from nats3_dagster_tests.year import account, replays
 
 Call = Callable[[Workspace], object]
 
@@ -41,6 +41,8 @@ class Row:
     goal_mb: int | None = None
     # How often it is called; the least of them counts.
     times: int = 3
+    # Whether its store is a folder (see replays.py).
+    in_folder: bool = False
 
 
 def _plan(name: str, hours: int | None, subjects: tuple[str, ...] = ()) -> Call:
@@ -209,8 +211,8 @@ def _check(name: str) -> Call:
     return check
 
 
-# The rows of an account of 1,000 streams begin with it.
-ACCOUNT = "account of 1,000"
+# What rows begin with before whose first one something is filled.
+ACCOUNT, ATTEMPT, MONTH, MONTH_COMPACTED = "account of 1,000", "attempt", "month", "month, compacted"
 # By what a person calls them.
 ROWS: dict[str, Row] = {
     "tick: capture": Row(_capture_tick, 50),
@@ -241,6 +243,12 @@ ROWS: dict[str, Row] = {
     "read: first round of an hour": Row(_read(1), 300, 400),
     "read: first round of everything": Row(_read(None), 5000, 400),
     "export: an hour": Row(_export, 300, 400),
+    f"{ATTEMPT}: the objects of 100,000 chunks": Row(replays.look_for_objects, 60_000, 400, 1, in_folder=True),
+    f"{ATTEMPT}: plan and record, everything": Row(replays.begin_everything, None, 400, 1, in_folder=True),
+    f"{ATTEMPT}: the driver's part, everything": Row(replays.driver_part, 900_000, 400, 1, in_folder=True),
+    f"{ATTEMPT}: a task's part, everything": Row(replays.task_part, 300_000, 400, 1, in_folder=True),
+    f"{MONTH} of 60 chunks an hour": Row(replays.month_into("SMALL", 60), 900_000, 400, 1, in_folder=True),
+    f"{MONTH_COMPACTED} to a chunk an hour": Row(replays.month_into("FEW", 1), 180_000, 400, 1, in_folder=True),
     # The last ones: what they need is filled before the first of them, and the others do without it.
     f"{ACCOUNT}: the code location loads": Row(account.load_location, 15_000, 500, times=1),
     f"{ACCOUNT}: tick: captures, 50 streams changed": Row(account.captures_tick, 2000, 500),
