@@ -83,7 +83,7 @@ def _left(selected: ArchiveSelection, replay_id: str) -> _Left:
         page = workspace.catalog.replay_chunks.pending(
             replay_id,
             after=after,
-            limit=pages.PAGE,
+            places=pages.PAGE,
             with_subjects=not selection.selects_all_subjects,
             with_minutes=selection.times is not None,
         )

@@ -50,7 +50,7 @@ class Pages:
         chunks, self._end = tuple[Chunk, ...](), self._after
         is_last, until = False, ("", 0)
         while not is_last and (not chunks or (reached and until < (reached.token, reached.seq))):
-            pending = self._replay_chunks.pending(self._job.id, after=self._end, limit=PAGE)
+            pending = self._replay_chunks.pending(self._job.id, after=self._end, places=PAGE)
             chunks, self._end, is_last = chunks + pending.chunks, pending.position, pending.is_last
             if chunks:
                 until = chunks[-1].meta.incarnation.token, chunks[-1].meta.covers.last

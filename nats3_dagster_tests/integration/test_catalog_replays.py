@@ -59,9 +59,9 @@ def test_chunks_are_pending_in_the_order_of_the_plan(catalog, logs, chunks):
     plan = (chunks[2], chunks[0], chunks[1])
     catalog.replays.begin(ID, logs, ReplaySpec("logs"), (), ids(plan))
     assert catalog.replay_chunks.pending(ID, with_minutes=True).chunks == plan
-    first = catalog.replay_chunks.pending(ID, limit=2, with_minutes=True)
+    first = catalog.replay_chunks.pending(ID, places=2, with_minutes=True)
     assert (first.chunks, first.position, first.is_last) == (plan[:2], 2, False)
-    rest = catalog.replay_chunks.pending(ID, limit=2, after=2, with_minutes=True)
+    rest = catalog.replay_chunks.pending(ID, places=2, after=2, with_minutes=True)
     assert (rest.chunks, rest.position, rest.is_last) == (plan[2:], 3, True)
     assert catalog.replay_chunks.pending(ID, after=3) == PendingPage((), 3, True)
     attempt = catalog.replays.start_attempt(ID)

@@ -148,16 +148,19 @@ def look_for_objects(workspace: Workspace) -> None:
             break
 
 
-def month_into(stream: str, each_hour: int) -> Any:
-    """All messages of the month go into the stream. `each_hour`: its chunks of an hour."""
+def publish_small(workspace: Workspace) -> None:
+    """All messages of the month, from a chunk a minute."""
+    _publish_month(workspace, "small.>", CHUNKS)
 
-    def replay(workspace: Workspace) -> None:
-        archive = workspace.catalog.archives.get("month")
-        hours = len(workspace.catalog.hours.revisions(archive))
-        spec = ReplaySpec("month", f"{stream.lower()}.>", Selection(subjects=("logs.>",)))
-        recorded, _ = begin(workspace, spec)
-        done = drive(workspace, recorded.id, publish_here)
-        assert (done.chunks, done.published) == (hours * each_hour, hours * CHUNKS * MESSAGES)
-        assert done.replay.state == "succeeded"
 
-    return replay
+def publish_compacted(workspace: Workspace) -> None:
+    """The same messages, from a chunk an hour."""
+    _publish_month(workspace, "few.>", 1)
+
+
+def _publish_month(workspace: Workspace, write_subject: str, each_hour: int) -> None:
+    hours = len(workspace.catalog.hours.revisions(workspace.catalog.archives.get("month")))
+    begun, _ = begin(workspace, ReplaySpec("month", write_subject, Selection(subjects=("logs.>",))))
+    done = drive(workspace, begun.id, publish_here)
+    assert (done.chunks, done.published) == (hours * each_hour, hours * CHUNKS * MESSAGES)
+    assert done.replay.state == "succeeded"

@@ -3,22 +3,31 @@
 The measure is the rows that Postgres reads, as in integration/test_catalog_size.py: seconds differ between machines.
 """
 
+import gc
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from nats3_dagster.archive.proof.seal import newest_closed
 from nats3_dagster.archive.proof.verify import find_holes, sample_chunks
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
-from nats3_dagster.model import Archive, Gap, Seal
+from nats3_dagster.model import Archive, Chunk, ChunkResult, Gap, Seal
+from nats3_dagster.replay import pages
+from nats3_dagster.replay.drive import drive
+from nats3_dagster.replay.job import ReplayJob
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.catalog import HOUR_NS as FIRST_NS
 from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
 from nats3_dagster_tests.support.wire import Wire
 from nats3_dagster_tests.year.fill import Run, Size, create_archives, fill, last_hour
+from nats3_dagster_tests.year.replays import REPLAY, Files, fill_objects, fill_replay
 
+PENDING = Size(chunks=2000, busy_chunks=60, empty_captures=120, archives=2, hours=10)
 SIZE = Size(chunks=6000, busy_chunks=60, empty_captures=6000, archives=3, hours=3000)
 _ROWS_READ = """
 select (select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables where schemaname = 'nats3')
@@ -164,6 +173,37 @@ def test_no_call_reads_more_as_an_archive_grows(workspace: Workspace, wire: Wire
             read[name], before = after - before, after
     too_many = {name: read[name] for name, (_, bound) in calls.items() if read[name] > bound}
     assert not too_many, f"rows read: {too_many}; all: {read}"
+
+
+def test_an_attempt_holds_a_page_of_what_is_pending(
+    workspace: Workspace, wire: Wire, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the chunks that it holds nor the rows that it reads for a page grow with what is pending."""
+    monkeypatch.setattr(pages, "PAGE", 200)
+    archives = create_archives(workspace, wire, bucket, PENDING)
+    fill(workspace.settings.postgres, archives, PENDING, bucket)
+    files = Files(tmp_path)
+    files.bucket(bucket).mkdir(parents=True)
+    held: list[int] = []
+    read: list[int] = []
+    with (
+        Workspace(workspace.settings.model_copy(update={"store_url": files.url})) as in_folder,
+        psycopg.connect(workspace.settings.postgres, autocommit=True) as watcher,
+    ):
+        fill_objects(in_folder, files, bucket)
+        fill_replay(in_folder, wire)
+
+        def publish(job: ReplayJob, chunks: tuple[Chunk, ...]) -> tuple[list[ChunkResult], None]:
+            gc.collect()
+            held.append(sum(isinstance(one, Chunk) for one in gc.get_objects()))
+            read.append(_rows_read(in_folder.catalog, watcher))
+            assert len(job.done) == min(len(held) - 1, 1)
+            return [ChunkResult(c.id, c.meta.messages, c.meta.messages, 0, 0) for c in chunks], None
+
+        done = drive(in_folder, REPLAY, publish)
+    assert (done.chunks, len(held), max(held)) == (PENDING.chunks, 10, 200)
+    for_a_page = [later - earlier for earlier, later in pairwise(read)]
+    assert max(for_a_page) <= 6000, for_a_page
 
 
 def test_a_sample_has_its_number_of_chunks(postgres_url: str, workspace: Workspace) -> None:

@@ -18,7 +18,7 @@ from nats3_dagster.catalog.replays.replay_rows import (
     DoneRow,
     EndRow,
     MergedRow,
-    PendingRow,
+    PlaceRow,
     ReplayHourRow,
     RetiredRow,
     WholeRow,
@@ -52,36 +52,31 @@ class ReplayChunks:
         replay_id: str,
         *,
         after: int = 0,
-        limit: int | None = None,
+        places: int | None = None,
         with_subjects: bool = False,
         with_minutes: bool = False,
     ) -> PendingPage:
         """A page of the chunks that are not done, in the order of the plan; one that a compaction retired with the
-        chunk that has its messages. `after`: the position of the page before. Raises CatalogError when one was retired
-        since in another way."""
+        chunk that has its messages. `after`: the position of the page before; `places`: how many places of the plan the
+        page has, of which some may be done. Raises CatalogError when one was retired since in another way."""
         while True:
             subjects: dict[int, dict[str, int]] = {}
             merged: dict[int, ChunkMeta] = {}
             with self._session.reading() as sql:
-                rows = sql.rows(
-                    PendingRow,
-                    "pending_chunks",
-                    replay=replay_id,
-                    after=after,
-                    limit_to=None if limit is None else limit + 1,
-                    minutes=with_minutes,
-                )
-                is_last = limit is None or len(rows) <= limit
-                rows = rows[:limit]
-                if gone := [row.id for row in rows if row.deleted_at is not None]:
+                page = sql.rows(PlaceRow, "pending_places", replay=replay_id, after=after, places=places)
+                position = page[-1].position if page else after
+                is_last = not page or not sql.value(bool, "has_pending_after", replay=replay_id, place=position)
+                ids = [row.chunk_id for row in page]
+                rows = {row.id: row for row in sql.rows(ChunkRow, "planned_chunks", chunks=ids, minutes=with_minutes)}
+                if gone := [row.id for row in rows.values() if row.deleted_at is not None]:
                     # Asked afterwards: what was retired before is here, if it was merged.
                     found = sql.rows(MergedRow, "merged_into", chunks=gone)
                     merged = {row.part_id: row.chunk().meta for row in found}
                 if with_subjects:
-                    subjects = counts_of(sql, [row.id for row in rows], {})
+                    subjects = counts_of(sql, ids, {})
             if len(merged) == len(gone):
-                chunks = (replace(r.chunk(None, subjects.get(r.id)), merged_into=merged.get(r.id)) for r in rows)
-                return PendingPage(tuple(chunks), rows[-1].position if rows else after, is_last)
+                chunks = (replace(rows[id_].chunk(None, subjects.get(id_)), merged_into=merged.get(id_)) for id_ in ids)
+                return PendingPage(tuple(chunks), position, is_last)
             # A compaction may have merged again, between the two questions, what it had merged into a chunk.
             self.check_pending(replay_id)
 

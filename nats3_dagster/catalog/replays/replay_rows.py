@@ -49,10 +49,11 @@ class EndRow:
 
 
 @dataclass(slots=True, kw_only=True)
-class PendingRow(ChunkRow):
-    """A chunk that a replay has not done."""
+class PlaceRow:
+    """A chunk in the plan of a replay."""
 
-    # Its place in the plan, from 1.
+    chunk_id: int
+    # From 1.
     position: int
 
 

@@ -34,6 +34,8 @@ from nats3_dagster.model import (
 )
 from nats3_dagster.steps import Next
 
+# Chunks of a plan that is counted at once.
+_LARGE_PLAN = 1000
 # The parameters of the query `replays` that takes all.
 _ANY: Final[dict[str, Any]] = dict.fromkeys(("replay", "job", "name", "archive", "bucket", "states", "limit_to"))
 
@@ -89,6 +91,8 @@ class Replays:
                 raise Conflict(
                     f"Chunks of archive {archive.name} were retired since the replay was planned", "Plan again"
                 )
+            if planned >= _LARGE_PLAN:
+                sql.run("count_plan")
             return self.get(replay_id)
 
     @contextmanager

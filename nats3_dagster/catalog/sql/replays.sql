@@ -12,6 +12,11 @@ from unnest(:chunks::bigint[]) with ordinality as p(chunk_id, position)
 join nats3.chunk c on c.id = p.chunk_id and c.archive_id = :archive and nats3.has_messages(c)
 order by p.position;
 
+-- name: count_plan()
+-- Lets Postgres know how many rows a large plan has: until it does by itself, after a minute or more, it would read all of the
+-- plan for each page of it.
+analyze nats3.replay_chunk;
+
 -- name: extend_replay(replay, chunks)
 -- Adds chunks after those that the replay has, in the order given; those that are no longer live are left out, unless a
 -- compaction keeps their messages in another one.
@@ -194,17 +199,32 @@ from sums s
 where p.id = :replay
 returning s.done;
 
--- name: pending_chunks(replay, after, limit_to, minutes)
--- The chunks that the replay has not done, retired ones too, in the order of its plan: a page of those after a position; with
--- their messages by minute where asked for.
+-- name: pending_places(replay, after, places)
+-- The chunks that the replay has not done, in the order of its plan: from the first one after a place on, those within so
+-- many places, all if null.
+with begin as materialized (
+    select position from nats3.replay_chunk
+    where replay_id = :replay and state <> 'done' and position > :after
+    order by position
+    limit 1
+)
+select chunk_id, position from nats3.replay_chunk
+where replay_id = :replay and state <> 'done' and position >= (select position from begin)
+  and position < coalesce((select position from begin) + :places::bigint, 9223372036854775807)
+order by position;
+
+-- name: planned_chunks(chunks, minutes)
+-- These chunks, retired ones too, with their messages by minute where asked for. A statement of its own, because Postgres
+-- then knows how many they are.
 select c.id, c.archive_id, c.archive, c.incarnation_id, c.stream, c.created_ns, c.hour, c.seqs, c.messages, c.first_ns,
        c.last_ns, c.payload_bytes, c.largest_bytes, c.stored_bytes, c.sha256, c.bucket, c.key,
        case when :minutes::boolean then c.minutes end as minutes, c.dagster_run_id, c.committed_at, c.deleted_at,
-       c.absent_reason, c.copies, p.position
-from nats3.replay_chunk p join nats3.chunk_view c on c.id = p.chunk_id
-where p.replay_id = :replay and p.state <> 'done' and p.position > :after
-order by p.position
-limit :limit_to;
+       c.absent_reason, c.copies
+from nats3.chunk_view c where c.id = any(:chunks::bigint[]);
+
+-- name: has_pending_after(replay, place)
+-- Whether the replay has a chunk that is not done after this place in its plan.
+select exists (select from nats3.replay_chunk where replay_id = :replay and state <> 'done' and position > :place);
 
 -- name: merged_into(chunks)
 -- For each of these chunks that a compaction retired: its id, and the live chunk that has its messages.
