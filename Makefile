@@ -1,6 +1,6 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
-.PHONY: help setup setup-user demo test thorough test-quick spark-versions bench latency year check dev lock clean faults mutants \
+.PHONY: help setup setup-user demo test thorough test-quick spark-versions bench latency peers year check dev lock clean faults mutants \
     old-nats-servers object-lock-store cloud-stores kubernetes containers
 
 BIN = .venv/bin
@@ -21,6 +21,7 @@ help:
 	@echo "make spark-versions [VERSIONS=\"4.0 4.1\"]   the tests of Spark on each version of PySpark"
 	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
 	@echo "make latency [ARGS=...]  how old a message is when it is archived, by the daemon's real loop"
+	@echo "make peers [N=... ONLY=...]   beside nats, jet-capture-ndjson and nats3-server, where they are on the search path"
 	@echo "make year [N=... ONLY=...]   what everything costs beside an archive of years; N=10: a tenth of it"
 	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
 	@echo "make mutants [EACH=... SEED=... ONLY=... JOBS=... PURE=1]   change lines of the core, see whether a test fails"
@@ -74,6 +75,9 @@ bench: setup
 
 latency: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.latency $(ARGS)
+
+peers: setup
+	@$(RUN) $(BIN)/python -m nats3_dagster_tests.peers $(if $(N),--messages $(N)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 account: setup
 	@$(RUN) env MESSAGES=$(or $(MESSAGES),1000000) OBJECT_MB=$(or $(OBJECT_MB),64) \

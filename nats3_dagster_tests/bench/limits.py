@@ -23,7 +23,7 @@ PAGE_BYTES = 256 << 10
 OBJECT_BYTES = 64 << 20
 
 
-def _connect(url: str) -> socket.socket:
+def connect(url: str) -> socket.socket:
     at = urlsplit(url)
     connection = socket.create_connection((at.hostname or "127.0.0.1", at.port or 4222), timeout=30)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -32,7 +32,7 @@ def _connect(url: str) -> socket.socket:
     return connection
 
 
-def _request(connection: socket.socket, subject: str, **body: object) -> dict[str, object]:
+def request(connection: socket.socket, subject: str, **body: object) -> dict[str, object]:
     data = json.dumps(body).encode()
     inbox = b"_B.api.%d" % connection.fileno()
     connection.sendall(b"SUB %b 9\r\nPUB %b %b %d\r\n%b\r\n" % (inbox, subject.encode(), inbox, len(data), data))
@@ -48,7 +48,7 @@ def count_deliveries(
 ) -> float:
     """Seconds until a pull consumer has delivered that many messages, from sequence `first` on, to a client that counts
     their reply subjects. `counted` is called with the count after each read."""
-    connection = _connect(url)
+    connection = connect(url)
     config = {
         "deliver_policy": "by_start_sequence",
         "opt_start_seq": first,
@@ -57,7 +57,7 @@ def count_deliveries(
         "num_replicas": 1,
         "inactive_threshold": 10**10,
     }
-    consumer = _request(connection, f"$JS.API.CONSUMER.CREATE.{stream}", stream_name=stream, config=config)
+    consumer = request(connection, f"$JS.API.CONSUMER.CREATE.{stream}", stream_name=stream, config=config)
     inbox = f"_B.got.{first}"
     pull = json.dumps({"batch": PULL_MESSAGES}).encode()
     subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer['name']}"
@@ -127,7 +127,7 @@ def ingest(url: str, frames: bytes, sizes: np.ndarray, repeats: int) -> float:
     """Seconds until the server has acknowledged `repeats` times these frames, whose reply subjects start with _B.ack.
 
     `sizes`: bytes of each frame. At most WINDOW_BYTES are unacknowledged."""
-    connection = _connect(url)
+    connection = connect(url)
     connection.sendall(b"SUB _B.ack.* 1\r\n")
     ends = np.cumsum(sizes)
     total, acked, room = len(sizes) * repeats, 0, threading.Condition()

@@ -29,6 +29,8 @@ class Servers:
     folder: Path
     # They name the servers, as the environment of this process does.
     settings: Settings
+    postgres: Postgres
+    s3: S3Server
     # None unless it was asked for.
     nats: NatsServer | None
 
@@ -54,7 +56,7 @@ def running(*, nats: bool = False) -> Iterator[Servers]:
             os.environ["NATS3_NATS_URL"] = server.url
         settings = Settings.load()
         migrate(settings.postgres)
-        yield Servers(folder, settings, server)
+        yield Servers(folder, settings, postgres, s3, server)
 
 
 @contextmanager
