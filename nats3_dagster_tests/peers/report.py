@@ -42,7 +42,8 @@ def print_report(rounds: Rounds, base: str) -> None:
     title = f"{messages:,} messages of {size:,} B, rounds: {len(rounds)}"
     _print_usage(f"archive: {title}", tools, base, lambda trial: trial.archive, lambda trial: trial.archived_per_s)
     _print_usage(f"replay: {title}", tools, base, lambda trial: trial.replay, lambda trial: trial.replayed_per_s)
-    print(f"ratio: to {base}, in the round; µs: processor time a message; stores: Postgres and S3\n")
+    print(f"ratio: to {base}, within a round")
+    print("µs: processor time a message; stores: Postgres and the S3 server\n")
     _print_returned(f"what came back: {title}", tools)
     for trials in tools.values():
         for reason in dict.fromkeys(trial.failed for trial in trials if trial.failed):
