@@ -68,7 +68,8 @@ def main() -> int:
         "versions": versions,
         "left_out": left_out,
         "processors": os.cpu_count(),
-        "load_before": load,
+        # Processes that wanted a processor in the minute before the run, and in its last one.
+        "load": [load, os.getloadavg()[0]],
         "trials": trials,
     }
     (folder / "peers.json").write_text(json.dumps(document, indent=2) + "\n")
