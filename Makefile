@@ -1,7 +1,7 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
-.PHONY: help setup setup-user demo test thorough test-quick spark-versions bench latency peers year check dev lock clean faults mutants \
-    old-nats-servers object-lock-store cloud-stores kubernetes containers
+.PHONY: help setup setup-user demo test thorough test-quick spark-versions bench latency peers soak \
+    scale account year check dev lock clean faults mutants old-nats-servers object-lock-store cloud-stores kubernetes containers
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -22,6 +22,8 @@ help:
 	@echo "make bench [N=... ONLY=...]   speed and memory, side by side"
 	@echo "make latency [ARGS=...]  how old a message is when it is archived, by the daemon's real loop"
 	@echo "make peers [N=... ONLY=...]   beside nats, jet-capture-ndjson and nats3-server, where they are on the search path"
+	@echo "make soak [MINUTES=30 RATE=20000 KILLS=120 SEED=1]   everything at once at full speed, with kills; every promise judged"
+	@echo "make scale [WORKERS=1,2,4 MESSAGES=400000]   captures and replays on a Spark cluster of so many workers"
 	@echo "make year [N=... ONLY=...]   what everything costs beside an archive of years; N=10: a tenth of it"
 	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
 	@echo "make mutants [EACH=... SEED=... ONLY=... JOBS=... PURE=1]   change lines of the core, see whether a test fails"
@@ -78,6 +80,14 @@ latency: setup
 
 peers: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.peers $(if $(N),--messages $(N)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+soak: setup
+	@$(RUN) $(BIN)/python -m nats3_dagster_tests.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE)) \
+	    $(if $(KILLS),--kill-every $(KILLS)) $(if $(SEED),--seed $(SEED))
+
+scale: setup
+	@$(RUN) $(BIN)/python -m nats3_dagster_tests.scale $(if $(WORKERS),--workers $(WORKERS)) \
+	    $(if $(MESSAGES),--messages $(MESSAGES))
 
 account: setup
 	@$(RUN) env MESSAGES=$(or $(MESSAGES),1000000) OBJECT_MB=$(or $(OBJECT_MB),64) \

@@ -47,6 +47,8 @@ select coalesce(max(c.frontier), 0) from nats3.coverage c join nats3.archive a o
 
 def main() -> int:
     arguments = _arguments()
+    # So that what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
     folder = Path(".nats3", "soak", time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())).absolute()
     truth = folder / "truth"
     truth.mkdir(parents=True)
@@ -62,7 +64,7 @@ def main() -> int:
         processes.start_dagster()
         # The replay follows an archive that has something.
         _wait(lambda: _covered(processes, "small") > 0, 300, "the first capture")
-        processes.replay_id = follow()
+        processes.replay_id = follow(processes.stack.endpoints.postgres_url)
         sampler = last.enter_context(Sampler(processes, folder / "samples.jsonl"))
         publisher = _start_publisher(processes, truth, arguments.rate, first)
         last.callback(publisher.kill)

@@ -4,7 +4,6 @@ The past is what needs hours that have ended: seals, exports, compaction and ret
 on, and again when an hour ends while the soak runs.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster_tests.soak.streams import Stream, payload
@@ -81,11 +81,13 @@ def make_archives() -> None:
     command("table", "create", "events")
 
 
-def follow() -> str:
-    """Starts the replay that follows, once its archive has something; its id."""
+def follow(postgres_url: str) -> str:
+    """Starts the replay that follows; its id, by which its process is known."""
     options = ("--write-subject", "followed.>", "--poll-interval", "5s", "--yes", "--detach")
-    made = command("load", "create", "--archive", "small", "--read-subject", "sm.>", *options, "-o", "json")
-    return json.loads(made)["id"]
+    command("load", "create", "--archive", "small", "--read-subject", "sm.>", *options)
+    with psycopg.connect(postgres_url) as connection:
+        ((replay_id,),) = connection.execute("select id from nats3.replay").fetchall()
+    return str(replay_id)
 
 
 def command(*words: str, timeout_s: float = 300) -> str:
