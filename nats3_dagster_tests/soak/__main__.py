@@ -87,7 +87,7 @@ def main() -> int:
         print(f"{length_s:6.0f} s: published, {sent / length_s:,.0f} a second; what is left is captured", flush=True)
         broken += _finish(processes, arguments.patience, killer)
         print(f"{sampler.now_s:6.0f} s: judge", flush=True)
-        broken += judge_all(processes, truth, streams(arguments.rate))
+        broken += judge_all(processes.stack.endpoints, truth, streams(arguments.rate))
     found = curves(read_samples(folder / "samples.jsonl"))
     broken += growing(found, length_s)
     figures = {

@@ -10,21 +10,24 @@ import json
 import re
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 import psycopg
 import pyarrow.parquet as pq
+from pyiceberg.table import StaticTable
 
-from nats3_dagster_tests.faults.judge_tables import judge_table, listed, live, read_table
+from nats3_dagster_tests.faults.judge_tables import judge_table, listed, live
 from nats3_dagster_tests.soak.judge import Archived, Fetch
 from nats3_dagster_tests.soak.truth import hash_of, hashes_of
 
 # Messages asked for at a time from the target.
 _ASKED = 8192
 _SEQUENCE = re.compile(rb"\r\nNats3-Sequence: (\d+)\r\n")
+# The address of the table's metadata file.
+_METADATA = "select metadata_location from nats3.iceberg_tables where catalog_name = 'nats3' and table_name = %s"
 _SEALED = """
 select distinct s.hour from nats3.seal s join nats3.archive a on a.id = s.archive_id
 where a.name = %s and a.deleted_at is null and s.superseded_at is null
@@ -88,9 +91,14 @@ def judge_export(
     return broken
 
 
-def judge_iceberg(connection: "psycopg.Connection[Any]", archive: str, bucket: str) -> list[str]:
-    """The table has each live chunk once, and no other file."""
-    table = read_table(connection, "nats3", archive)
+def judge_iceberg(
+    connection: "psycopg.Connection[Any]", archive: str, bucket: str, store: Mapping[str, str]
+) -> list[str]:
+    """The table has each live chunk once, and no other file. `store`: pyiceberg's properties of the store."""
+    row = connection.execute(_METADATA, (archive,)).fetchone()
+    if not row:
+        return ["table: it is not there"]
+    table = StaticTable.from_metadata(row[0], {**store})
     return [f"table: {finding.text}" for finding in judge_table(listed(table), live(connection, archive), bucket)]
 
 

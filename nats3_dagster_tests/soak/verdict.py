@@ -9,6 +9,7 @@ import psycopg
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from nats3_dagster.dev.stack import Endpoints
 from nats3_dagster_tests.soak.judge import Archived, Limits, judge_archive, read_archive, read_catalog
 from nats3_dagster_tests.soak.judge_outputs import (
     judge_copy,
@@ -17,7 +18,6 @@ from nats3_dagster_tests.soak.judge_outputs import (
     judge_target,
     read_target,
 )
-from nats3_dagster_tests.soak.processes import Processes
 from nats3_dagster_tests.soak.setup import ARCHIVES, BUCKET, COPY, TARGET, stream_state
 from nats3_dagster_tests.soak.streams import Stream
 from nats3_dagster_tests.soak.truth import read_truth
@@ -31,14 +31,14 @@ where a.name = %s and g.reason = 'expired_by_policy'
 """
 
 
-def judge_all(processes: Processes, truth: Path, streams: Iterable[Stream]) -> list[str]:
+def judge_all(endpoints: Endpoints, truth: Path, streams: Iterable[Stream]) -> list[str]:
     """A line for each broken promise."""
-    url, nats = processes.stack.endpoints.postgres_url, processes.stack.nats.url
+    nats = endpoints.nats_url
     by_name = {stream.name: stream for stream in streams}
-    client = _s3(processes)
+    client = _s3(endpoints)
     fetch, keys = _fetch(client), _keys(client)
     broken: list[str] = []
-    with psycopg.connect(url, autocommit=True, options="-csearch_path=nats3") as connection:
+    with psycopg.connect(endpoints.postgres_url, autocommit=True) as connection:
         for name, stream in ARCHIVES.items():
             archived = read_archive(name, *read_catalog(connection, name), fetch)
             row = connection.execute(_EXPIRED, (name,)).fetchone()
@@ -47,7 +47,7 @@ def judge_all(processes: Processes, truth: Path, streams: Iterable[Stream]) -> l
             broken += judge_archive(name, archived, read_truth(truth, stream), limits)
             print(f"  {name}: {archived.seqs.size:,} messages in {len(archived.chunks):,} chunks", flush=True)
             if name == "events":
-                broken += _judge_events(connection, archived, fetch, keys)
+                broken += _judge_events(connection, archived, fetch, keys, _iceberg(endpoints))
             if name == "small":
                 messages = stream_state(nats, TARGET)["messages"]
                 source = _source(by_name[stream].token)
@@ -61,22 +61,31 @@ def _judge_events(
     archived: Archived,
     fetch: Callable[[str, str], bytes],
     keys: Callable[[str], Iterable[str]],
+    store: dict[str, str],
 ) -> list[str]:
     files = [key for key in keys(COPY) if key.startswith("files/") and key.endswith(".parquet")]
     print(f"  export: {len(files):,} files", flush=True)
     return [
         *judge_export(connection, "events", archived, (fetch(COPY, key) for key in files)),
-        *judge_iceberg(connection, "events", f"s3://{BUCKET}"),
+        *judge_iceberg(connection, "events", f"s3://{BUCKET}", store),
         *judge_copy(archived, COPY, fetch, keys),
     ]
+
+
+def _iceberg(at: Endpoints) -> dict[str, str]:
+    return {
+        "s3.endpoint": at.s3_endpoint,
+        "s3.region": at.s3_region,
+        "s3.access-key-id": at.s3_access_key_id,
+        "s3.secret-access-key": at.s3_secret_access_key,
+    }
 
 
 def _source(token: str) -> Callable[[bytes], bytes]:
     return lambda subject: b"%b.%b" % (token.encode(), subject.partition(b".")[2])
 
 
-def _s3(processes: Processes) -> Any:
-    at = processes.stack.endpoints
+def _s3(at: Endpoints) -> Any:
     return boto3.client(
         "s3",
         endpoint_url=at.s3_endpoint,
