@@ -76,6 +76,7 @@ def _measure(
 ) -> list[str]:
     """A capture into an archive of its own and a replay of it; the broken promises."""
     archive, target = f"a{name.replace(' ', '_')}", f"BACK_{name.replace(' ', '_').upper()}"
+    print(f"{name}: capture and replay", flush=True)
     with Workspace(servers.settings) as workspace:
         create(workspace, ArchiveSpec(archive, STREAM, BUCKET, prefix=archive), create_bucket=True)
     rows[f"capture, {name}"] = capture(servers, cluster, archive, of, conf)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +35,8 @@ ROOT = Path(__file__).parents[2]
 STREAM, SIZE = "SCALE", 256
 # Messages that are made and sent at a time.
 _PART = 8192
+# How often the executors are looked at, in seconds.
+_LOOK_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ def _submit(
             if kill and executors and _count(servers, kill[0]) >= kill[1]:
                 executors[0].kill()
                 kill = None
-            time.sleep(0.1)
+            time.sleep(_LOOK_S)
     command_s = time.monotonic() - began
     said = [line for line in log.read_text().splitlines() if line.strip()]
     if process.returncode and "--resume" not in words and '"replay"' not in log.read_text():
@@ -148,7 +151,9 @@ def _servers_of(servers: Servers) -> dict[str, list[int]]:
     names = {"nats-server": "nats-server", "swift": "S3 server", "postgres": "Postgres"}
     found: dict[str, list[int]] = {}
     for process in psutil.Process().children(recursive=True):
-        words = " ".join(process.cmdline())
+        words = ""
+        with suppress(psutil.Error):  # one that ends
+            words = " ".join(process.cmdline())
         for word, name in names.items():
             if word in words and str(servers.folder) in words:
                 found.setdefault(name, []).append(process.pid)

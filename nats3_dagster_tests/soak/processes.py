@@ -70,10 +70,11 @@ class Processes:
 
     def pids(self) -> dict[str, list[int]]:
         """The pids of each long-lived process with its children, by role; those of runs together."""
-        found = {role: _tree(process.pid) for role, process in self._running.items()}
+        # A copy: another thread may start one again meanwhile.
+        found = {role: _tree(process.pid) for role, process in dict(self._running).items()}
         for name, server in (("nats-server", self.stack.nats), ("Postgres", self.stack.postgres)):
             found[name] = _tree(server.process.pid) if server.process else []
-        found["S3 server"] = [pid for process in self.stack.s3.processes.values() for pid in _tree(process.pid)]
+        found["S3 server"] = [pid for process in [*self.stack.s3.processes.values()] for pid in _tree(process.pid)]
         runs = self.runs()
         found["runs"] = [pid for run in runs for pid in _tree(run.pid)]
         found["code server"] = [pid for pid in found.get("code server", ()) if pid not in set(found["runs"])]
