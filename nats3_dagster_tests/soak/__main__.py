@@ -36,7 +36,7 @@ from nats3_dagster_tests.soak.setup import (
 )
 from nats3_dagster_tests.soak.streams import streams
 from nats3_dagster_tests.soak.truth import read_truth
-from nats3_dagster_tests.soak.verdict import judge_all
+from nats3_dagster_tests.soak.verdict import judge_all, work_done
 
 # How often the replay that follows is resumed and what ended is started again, in seconds.
 _LOOK_S = 5.0
@@ -87,6 +87,7 @@ def main() -> int:
         print(f"{length_s:6.0f} s: published, {sent / length_s:,.0f} a second; what is left is captured", flush=True)
         broken += _finish(processes, arguments.patience, killer)
         print(f"{sampler.now_s:6.0f} s: judge", flush=True)
+        done = work_done(processes.stack.endpoints)
         broken += judge_all(processes.stack.endpoints, truth, streams(arguments.rate))
     found = curves(read_samples(folder / "samples.jsonl"))
     broken += growing(found, length_s)
@@ -99,6 +100,7 @@ def main() -> int:
         "reads, compared": str(reader.reads),
         "reads that failed near a kill": str(reader.failed_near_kills),
         "processors": str(os.cpu_count()),
+        **done,
     }
     page = write_page(folder, found, Result(figures, killer.kills, broken, length_s))
     for line in broken:
@@ -186,7 +188,7 @@ def _say_hours(minutes: float) -> None:
     if left >= minutes:
         print(
             f"no hour ends within these {minutes:g} minutes (the next in {left}): only hours of the past are sealed, "
-            "exported and expired, and nothing is compacted",
+            "exported, compacted and expired",
             flush=True,
         )
 

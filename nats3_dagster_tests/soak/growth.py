@@ -39,7 +39,7 @@ def judge(group: str, name: str, points: Sequence[tuple[float, float]], length_s
     if name in _WITH_DATA.get(group, ()):
         return "grows with the data"
     third = [value for at, value in points if length_s / 2 <= at < length_s * 3 / 4]
-    last = [value for at, value in points if at >= length_s * 3 / 4]
+    last = [value for at, value in points if length_s * 3 / 4 <= at <= length_s]
     if length_s < SHORTEST_S or len(third) < 4 or len(last) < 4:
         return "too short"
     before, after = statistics.median(third), statistics.median(last)

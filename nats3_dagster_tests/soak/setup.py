@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ BUCKET, COPY = "archive", "copies"
 # The archives, by the stream that each has: one of each, and a second one of EVENTS that keeps an hour alone.
 ARCHIVES = {"events": "EVENTS", "kept": "EVENTS", "state": "STATE", "small": "SMALL"}
 EXPORT, TARGET = "files", "FOLLOWED"
-# Hours of the past, and the messages of each.
-HOURS, EACH = 3, 20_000
+# The messages of each of the last hours. One task takes 100,000: the large one becomes two small chunks, to compact.
+HOURS = (20_000, 120_000, 20_000)
 _HOUR_NS = 3600 * 10**9
 
 
@@ -35,9 +35,9 @@ def make_streams(url: str, folder: Path, streams: tuple[Stream, ...]) -> int:
     number = 0
     for stream in streams:
         kept = {"max_msgs_per_subject": stream.per_subject} if stream.per_subject else {}
-        # As many of each subject as it keeps: a restore applies the limits.
-        each = min(EACH, stream.per_subject * stream.subjects // HOURS) if stream.per_subject else EACH
-        past = _Past(stream, number, each)
+        # At most what it keeps of each subject: a restore applies the limits.
+        most = stream.per_subject * stream.subjects // len(HOURS) if stream.per_subject else max(HOURS)
+        past = _Past(stream, number, [min(count, most) for count in HOURS])
         restore_stream(url, stream.name, [f"{stream.token}.*"], past, allow_direct=True, **kept)
         files_of(folder, stream.name)[0].write_bytes(past.records())
         number += len(past.rows)
@@ -49,18 +49,21 @@ def make_streams(url: str, folder: Path, streams: tuple[Stream, ...]) -> int:
 class _Past:
     """The messages of the past of a stream, and what is written down of them."""
 
-    def __init__(self, stream: Stream, first: int, each: int) -> None:
-        self._stream, self._first, self._each = stream, first, each
+    def __init__(self, stream: Stream, first: int, counts: Sequence[int]) -> None:
+        self._stream, self._first, self._counts = stream, first, counts
         self.rows: list[tuple[int, bytes, int]] = []
 
     def __iter__(self) -> Iterator[Past]:
-        texts, hour = self._stream.texts(), time.time_ns() // _HOUR_NS
-        for n in range(HOURS * self._each):
-            which = n % self._stream.subjects
-            subject, data = self._stream.subject(which), payload(texts[n % len(texts)], self._first + n)
-            self.rows.append((n + 1, hash_of(subject, data), which))
-            when = (hour - HOURS + n // self._each) * _HOUR_NS + (n % self._each + 1) * (_HOUR_NS // (self._each + 2))
-            yield Past(n + 1, when, subject.decode(), b"", data)
+        texts, hour = self._stream.texts(), time.time_ns() // _HOUR_NS - len(self._counts)
+        for count in self._counts:
+            for place in range(1, count + 1):
+                n = len(self.rows)
+                which = n % self._stream.subjects
+                subject, data = self._stream.subject(which), payload(texts[n % len(texts)], self._first + n)
+                self.rows.append((n + 1, hash_of(subject, data), which))
+                when = hour * _HOUR_NS + place * (_HOUR_NS // (count + 1))
+                yield Past(n + 1, when, subject.decode(), b"", data)
+            hour += 1
 
     def records(self) -> bytes:
         rows = [(seq, int.from_bytes(digest, "little"), which) for seq, digest, which in self.rows]

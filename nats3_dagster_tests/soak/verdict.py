@@ -31,6 +31,25 @@ where a.name = %s and g.reason = 'expired_by_policy'
 """
 
 
+# What was done: the rows that each part leaves in the catalog, and the runs of Dagster by their end.
+_DONE = """
+select 'archives ' || what, count(*) from nats3.event where what in ('compacted', 'expired', 'swept') group by 1
+union all select 'captures', count(*) from nats3.capture
+union all select 'seals', count(*) from nats3.seal
+union all select 'exported hours', count(*) from nats3.export_hour
+union all select 'attempts of the replay', count(*) from nats3.replay_attempt
+union all select 'sequences in gaps, ' || reason, sum(upper(seqs) - lower(seqs)) from nats3.gap group by 1
+union all select 'runs, ' || lower(status), count(*) from public.runs group by 1
+order by 1
+"""
+
+
+def work_done(endpoints: Endpoints) -> dict[str, str]:
+    """How much of each kind of work the soak had: a promise about work that was not done is none."""
+    with psycopg.connect(endpoints.postgres_url) as connection:
+        return {name: f"{count:,}" for name, count in connection.execute(_DONE)}
+
+
 def judge_all(endpoints: Endpoints, truth: Path, streams: Iterable[Stream]) -> list[str]:
     """A line for each broken promise."""
     nats = endpoints.nats_url
