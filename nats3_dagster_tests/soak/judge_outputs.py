@@ -10,6 +10,7 @@ import json
 import re
 import socket
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,9 +38,12 @@ where a.name = %s and a.deleted_at is null and s.superseded_at is null
 def judge_target(stored: Iterable[tuple[int, bytes]], archived: Archived, *, ordered: bool = True) -> list[str]:
     """A target has each message of the archive once, unchanged and, if `ordered`, in order. `stored`: the sequence that
     each message of the target says it had, and its hash."""
-    rows = list(stored)
-    seqs = np.array([seq for seq, _ in rows], "<i8")
-    hashes = np.frombuffer(b"".join(digest for _, digest in rows), "<u8")
+    # Not as objects: a soak has tens of millions of them.
+    numbers, digests = array("q"), bytearray()
+    for seq, digest in stored:
+        numbers.append(seq)
+        digests += digest
+    seqs, hashes = np.array(numbers, "<i8"), np.frombuffer(digests, "<u8")
     broken: list[str] = []
     if ordered and (late := int((np.diff(seqs) < 0).sum())) > 0:
         broken.append(f"target: {late} messages are behind later ones")

@@ -5,7 +5,7 @@ has tens of millions of them.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +49,15 @@ def read_truth(folder: Path, stream: str) -> Truth:
         for data, kind in zip((_read(file) for file in files_of(folder, stream)), (ACKED, UNKNOWN), strict=True)
     )
     return Truth(acked[np.argsort(acked["seq"], kind="stable")], unknown)
+
+
+def read_acked(folder: Path, stream: str, choose: Callable[[int], int]) -> tuple[int, int]:
+    """The sequence and the hash of one acknowledged message: of so many, `choose` says which. It reads no other one."""
+    file, _ = files_of(folder, stream)
+    with file.open("rb") as records:
+        records.seek(choose(file.stat().st_size // ACKED.itemsize) * ACKED.itemsize)
+        (record,) = np.frombuffer(records.read(ACKED.itemsize), ACKED)
+    return int(record["seq"]), int(record["hash"])
 
 
 def _read(file: Path) -> bytes:
