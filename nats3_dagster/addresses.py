@@ -9,7 +9,7 @@ Invariant: what a function here returns or raises has no part of the address.
 import ipaddress
 import re
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.plausible import fault, secret_in, subject_fault
@@ -101,6 +101,14 @@ def connect_fault(text: str) -> str | None:
     if not re.fullmatch(r"/?|/;[^/?#@\s]*", text[len("sc://") + len(parts.netloc) :]):
         return f"not the address of a Spark Connect server. {_ENCODE}"
     return None
+
+
+def connect_with_token(address: str, token: str) -> str:
+    """Returns the address of a Spark Connect server with this token, unless it has one. It is then a secret."""
+    if ";token=" in address:
+        return address
+    base = address.rstrip("/;") + (";" if "/;" in address else "/;")
+    return f"{base}token={quote(token, safe='')}"
 
 
 def master_fault(text: str) -> str | None:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from nats3_dagster.cli.terminal.output import Format, show_one
 from nats3_dagster.cli.terminal.progress import note, remark, step
 from nats3_dagster.documents.stack import Addresses, AddressesWithUi
+from nats3_dagster.errors import EngineError
+from nats3_dagster.settings import Settings
+from nats3_dagster.settings.sources import STACK
 from nats3_dagster.steps import Next
 
 if TYPE_CHECKING:
@@ -51,25 +54,37 @@ def running(stack: "Stack") -> dict[str, str | None]:
         "nats": stack.nats.url if answering["nats"] else None,
         "postgres": _postgres(stack) if answering["postgres"] else None,
         "s3": stack.s3.endpoint if answering["s3"] else None,
+        "spark": stack.connect.address if stack.connect.listens else None,
         "dagster": ui.address if ui else None,
     }
 
 
-def serve(stack: "Stack", port: int, output: Format | None) -> bool:
-    """Run the Dagster UI and its daemon until an interrupt, or until a command stops the stack. What ends by itself is
-    started again, and named. True after an interrupt; False if the servers are left to another command: a Dagster ran
-    already, or the stack was stopped. Without `output` nothing goes to stdout. Raises EngineError where something ends
-    again and again."""
+def serve(stack: "Stack", port: int, output: Format | None, *, connect: bool = True) -> bool:
+    """Run the Dagster UI and its daemon until an interrupt, or until a command stops the stack; with `connect` Spark
+    Connect as well, where it can run. What ends by itself is started again, and named. True after an interrupt; False
+    if the servers are left to another command: a Dagster ran already, or the stack was stopped. Without `output`
+    nothing goes to stdout. Raises EngineError where something ends again and again."""
     from nats3_dagster.dev.supervisor import Supervisor
 
     dagster = stack.dagster
-    with step("Starting the Dagster UI"):
-        ui = dagster.start(port, stack.endpoints.environment)
+    # It starts beside Dagster and is not waited for: what needs it waits.
+    owns_spark = connect and dagster.ui() is None and _launch(stack)
+    try:
+        with step("Starting the Dagster UI"):
+            ui = dagster.start(port, stack.environment)
+    except BaseException:
+        if owns_spark:
+            stack.connect.stop()
+        raise
+    if owns_spark and not ui.is_new:
+        stack.connect.stop()  # another `nats3 dev` was sooner
+        owns_spark = False
     supervisor = Supervisor(stack, ui)
     try:
         stack.announce(ui.address)
         if output:
-            view = AddressesWithUi.by_name(addresses(stack), ui=ui.address, log=str(dagster.log)).plain()
+            spark = stack.connect.address if stack.connect.find() else None
+            view = AddressesWithUi.by_name(addresses(stack), ui=ui.address, log=str(dagster.log), spark=spark).plain()
             show_one(output, view, view)
             sys.stdout.flush()
         if not ui.is_new:
@@ -89,8 +104,23 @@ def serve(stack: "Stack", port: int, output: Format | None) -> bool:
     finally:
         if supervisor.ui is not None and supervisor.ui.is_new:
             dagster.stop()
-            if not dagster.find():  # another `nats3 dev` may have replaced it
-                stack.announce(None)
+        if owns_spark:
+            stack.connect.stop()
+        if supervisor.ui is not None and supervisor.ui.is_new and not dagster.find():
+            # Otherwise another `nats3 dev` has replaced it.
+            stack.announce(None)
+
+
+def _launch(stack: "Stack") -> bool:
+    """Start Spark Connect, unless the settings name a server of the user's; True if it was started here."""
+    settings = Settings.load()
+    if settings.connect and settings.source("spark_remote") != STACK:
+        return False
+    try:
+        return stack.connect.launch()
+    except EngineError as error:
+        remark(f"Spark Connect is left out, and each run starts a JVM: {error}")
+        return False
 
 
 def _watch(supervisor: "Supervisor") -> None:
@@ -112,7 +142,7 @@ def _watch(supervisor: "Supervisor") -> None:
 
 def what_next(stack: "Stack", stream: str, archive: str) -> None:
     """Prints the servers that go on running, the command that stops them, and commands to go on with."""
-    titles = {"nats": "NATS", "postgres": "Postgres", "s3": "S3", "dagster": "the Dagster UI"}
+    titles = {"nats": "NATS", "postgres": "Postgres", "s3": "S3", "spark": "Spark Connect", "dagster": "the Dagster UI"}
     at = running(stack)
     if places := [f"{titles[name]} at {place}" for name, place in at.items() if place]:
         remark(f"Still running: {', '.join(places)}. To stop them: nats3 dev stop")

@@ -200,6 +200,11 @@ COMMANDS = {
         "Print exactly the permissions that a NATS user needs: a block for the configuration of a nats-server.",
         _HERE,
     ),
+    "connect-server": Lazy(
+        f"{_CLI}.installation.connect_command:connect_server",
+        "Run the Spark Connect server until it is stopped: captures and replays then start no JVM of their own.",
+        _HERE,
+    ),
     "demo": Lazy(
         f"{_CLI}.installation.dev_commands:demo",
         "Archive this host's log lines, replay them into another stream, and compare both message by message.",

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from nats3_dagster.catalog import migrate
+from nats3_dagster.dev.connect_server import ConnectServer
 from nats3_dagster.dev.dagster_server import DagsterServer
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.dev.postgres import Postgres
@@ -75,8 +76,9 @@ class Stack:
         self.nats = NatsServer(self.home / "nats", port=ports.get("nats_url", 0), monitor=True, stay=stay)
         self.postgres = Postgres(self.home / "postgres", port=ports.get("postgres_url", 0), fast=fast, stay=stay)
         self.s3 = S3Server(self.home / "s3", port=ports.get("s3_endpoint", 0), stay=stay)
-        # Not one of the stack's servers: `start` and `stop` leave it alone.
+        # Not of the stack's servers: `start` and `stop` leave them alone.
         self.dagster = DagsterServer(self.home)
+        self.connect = ConnectServer(self.home / "spark")
 
     @property
     def servers(self) -> dict[str, NatsServer | Postgres | S3Server]:
@@ -99,6 +101,12 @@ class Stack:
             s3_access_key_id=self.s3.access_key,
             s3_secret_access_key=self.s3.secret_key,
         )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of a process that must use these servers, and Spark Connect if it runs."""
+        remote = self.connect.remote
+        return self.endpoints.environment | ({"NATS3_SPARK_REMOTE": remote} if remote else {})
 
     def start(self, on_step: Callable[[str], None] = lambda _: None, *, again: Collection[str] = ()) -> "Stack":
         """Start the servers that do not run, wait until all answer, migrate the catalog, write `stack.json`.
@@ -126,8 +134,9 @@ class Stack:
                 for server in reversed(started):
                     server.kill()
                 raise
-            # A Dagster UI that uses these servers may still run.
-            self._write(_read(self.file).get("dagster_url"))
+            # What uses these servers may still run.
+            before = _read(self.file)
+            self._write(before.get("dagster_url"), before.get("spark_remote"))
         return self
 
     def require_started(self) -> None:
@@ -136,29 +145,32 @@ class Stack:
             self._require_started()
 
     def announce(self, dagster_url: str | None) -> None:
-        """Write where the Dagster UI of this stack is, for `settings`; None: it has ended."""
+        """Write where the Dagster UI of this stack is, for `settings`, and Spark Connect if it runs; None: it has
+        ended."""
         with self._locked():
             if self.file.exists():
-                self._write(dagster_url)
+                self._write(dagster_url, self.connect.remote)
 
     def running(self) -> dict[str, bool]:
         """Returns for each of the servers whether it runs and answers now."""
         return {"nats": self.nats.find(), "postgres": self.postgres.find(), "s3": self.s3.find()}
 
     def stop(self) -> None:
-        """Stops the running servers, but not Dagster. The data stays; the next start takes the same ports if they are
-        free."""
+        """Stops the running servers, but neither Dagster nor Spark Connect. The data stays; the next start takes the
+        same ports if they are free."""
         with self._locked():
             self._stop_servers()
 
     def stop_all(self) -> None:
-        """Stop Dagster, and then the servers that it uses."""
+        """Stop Dagster, then Spark Connect, and then the servers that they use."""
         with self._locked():
             # First the file: who watches the stack then knows that it is stopped on purpose.
             if self.file.exists():
                 self.file.replace(self._last)
             if self.dagster.find():
                 self.dagster.stop()
+            if self.connect.find():
+                self.connect.stop()
             self._stop_servers()
 
     def __enter__(self) -> "Stack":
@@ -190,10 +202,11 @@ class Stack:
                 return {name: urlsplit(fields[name]).port or 0 for name in ("nats_url", "postgres_url", "s3_endpoint")}
         return {}
 
-    def _write(self, dagster_url: str | None) -> None:
+    def _write(self, dagster_url: str | None, spark_remote: str | None) -> None:
         """Write `stack.json`, readable by its owner only, whole or not at all."""
         new = self.home / f"stack.{os.getpid()}.new"
-        fields = asdict(self.endpoints) | ({"dagster_url": dagster_url} if dagster_url else {})
+        others = {"dagster_url": dagster_url, "spark_remote": spark_remote}
+        fields = asdict(self.endpoints) | {name: value for name, value in others.items() if value}
         write_private(new, json.dumps(fields, indent=2) + "\n")
         new.replace(self.file)
 

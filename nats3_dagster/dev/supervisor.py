@@ -1,4 +1,4 @@
-"""Supervisor: starts servers of a running stack again when they end, and its Dagster.
+"""Supervisor: starts servers of a running stack again when they end, its Spark Connect and its Dagster.
 
 Invariant: a stack that a command stopped stays stopped, and a server that ends again and again is not started for ever.
 """
@@ -60,6 +60,14 @@ class Supervisor:
             before = self.stack.endpoints
             self._start_servers([ended.server for ended in servers])
             has_moved = self.stack.endpoints != before
+        connect = self.stack.connect
+        if (process := connect.ended) is not None:
+            ended = Ended("Spark Connect", process.ending, connect.log)
+            self._note([ended], on_ended)
+            servers.append(ended)
+            port = connect.port
+            connect.launch()
+            has_moved = has_moved or connect.port != port
         dagster: list[Ended] = []
         if self.ui is not None and not self.stack.dagster.running:
             dagster = [Ended("Dagster", self.stack.dagster.last_words(), self.stack.dagster.log)]
@@ -96,5 +104,5 @@ class Supervisor:
     def _start_dagster(self, port: int) -> None:
         """Start it; first stop one that runs: servers that had to take other ports are unknown to it."""
         self.stack.dagster.stop()
-        self.ui = self.stack.dagster.start(port, self.stack.endpoints.environment)
+        self.ui = self.stack.dagster.start(port, self.stack.environment)
         self.stack.announce(self.ui.address)

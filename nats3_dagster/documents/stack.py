@@ -21,13 +21,14 @@ class AddressesWithUi(Addresses):
     """The addresses of the embedded servers and of the Dagster UI."""
 
     ui: str
+    spark: str | None = Field(description="The address of Spark Connect; null where runs start a JVM each.")
     log: str = Field(description="The file with Dagster's log.")
 
 
 class EmbeddedServer(Document):
     """A server of the embedded stack."""
 
-    server: str = Field(description="nats, postgres, s3 or dagster.")
+    server: str = Field(description="nats, postgres, s3, spark or dagster.")
     running: bool
     address: str | None = Field(description="Null where it does not run, or does not answer.")
 

@@ -57,7 +57,8 @@ def check_spark(master: str | None, remote: str | None, *, start: bool) -> Itera
         yield Finding("ok", SPARK, listed)
     if not start and not remote:
         return
-    spark = session.start(master, remote)
+    # A check does not wait for a server.
+    spark = connect.connect(remote, 0) if remote else session.start(master)
     if remote:
         host, port = connect.address(remote)
         yield Finding("ok", SPARK, f"Spark Connect {spark.version} answers at {host}:{port}")

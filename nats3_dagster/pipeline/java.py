@@ -14,6 +14,8 @@ from pathlib import Path
 from nats3_dagster.errors import EngineError
 
 REQUIREMENTS_HINT = "Install nats3-dagster again with what it requires; in a checkout: make setup"
+# Of a server of Spark Connect: its port, and the setting of Spark in which it says the release of its Python workers.
+CONNECT_PORT, RELEASE = 15002, "spark.nats3.release"
 JAVA_HINT = "Install a Java runtime, 17 or later (openjdk-17-jre-headless), or set JAVA_HOME to one"
 
 

@@ -66,6 +66,12 @@ def _server(text: str) -> str | None:
     return f"{why}. The login of a server is a token: NATS3_SERVER_TOKEN" if why and "@" in text else why
 
 
+def _bearer(token: SecretStr | None) -> SecretStr | None:
+    if token is not None and not re.fullmatch(r"[A-Za-z0-9._~+/=-]+", token.get_secret_value()):
+        raise ValueError("not a token: it is sent in a header, and has letters, digits and - . _ ~ + / = only")
+    return token
+
+
 class Address:
     """Marks a setting that is an address: it is parsed, where the others may hold no `://`."""
 
@@ -197,9 +203,11 @@ class Fields(BaseModel):
     delete_grace: Seconds = 3600
     # Seconds for which the catalog keeps chunks and attempts of ended replays, and rows of what is gone from the store.
     history_keep: Annotated[Seconds, Field(ge=86_400)] = 90 * 86_400
-    # Spark: a master, or sc://host:port[/;token=...]: a server of Spark Connect, instead of a JVM of each process.
+    # Spark: a master, or sc://host:port[/;token=...]: a server of Spark Connect, instead of a JVM of each process; and
+    # the token of that server, which `nats3 connect-server` asks for.
     spark_master: Annotated[str | None, Address(master_fault)] = None
     spark_remote: Annotated[SecretStr | None, Address(connect_fault)] = None
+    spark_token: Annotated[SecretStr | None, AfterValidator(_bearer)] = None
     # The webserver that is asked to reload when an archive is created or deleted.
     dagster_url: HttpUrl | None = None
     # Owners of the assets in Dagster, joined by commas: mail addresses, or `team:platform`.

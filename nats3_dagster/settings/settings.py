@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import PrivateAttr, SecretStr, ValidationError
 
+from nats3_dagster.addresses import connect_with_token
 from nats3_dagster.errors import OperatorError
 from nats3_dagster.jetstream.login_files import Embedded
 from nats3_dagster.jetstream.nats_options import NatsOptions
@@ -144,8 +145,9 @@ class Settings(Fields):
 
     @property
     def connect(self) -> str | None:
-        """The address of a server of Spark Connect; it may hold a token: never print it."""
-        return _reveal(self.spark_remote)
+        """The address of a server of Spark Connect, with its token: never print it."""
+        remote, token = _reveal(self.spark_remote), _reveal(self.spark_token)
+        return connect_with_token(remote, token) if remote and token else remote
 
     @property
     def store(self) -> StoreOptions:

@@ -54,7 +54,7 @@ def find_values() -> dict[str, SourcedValue]:
         for key in _displaced(values, layer):
             rest.pop(key, None)
         values |= rest
-    return _one_identity(values, environment, config)
+    return _one_spark(_one_identity(values, environment, config))
 
 
 def environment_source(key: str) -> str | None:
@@ -126,6 +126,14 @@ def _one_identity(
     if of_profile < of_keys:
         return {key: found for key, found in _without_stack(values).items() if key not in _S3_KEYS}
     return {key: found for key, found in values.items() if key != "s3_profile"}
+
+
+def _one_spark(values: dict[str, SourcedValue]) -> dict[str, SourcedValue]:
+    """The stack's server of Spark Connect is left out where a master is set: it was asked for."""
+    remote, master = values.get("spark_remote"), values.get("spark_master")
+    if master and master.source != STACK and remote and remote.source == STACK:
+        return {key: found for key, found in values.items() if key != "spark_remote"}
+    return values
 
 
 def _without_stack(values: dict[str, SourcedValue]) -> dict[str, SourcedValue]:

@@ -54,6 +54,12 @@ def check_transport(settings: Settings) -> Iterator[Finding]:
                     "server asks for it",
                     "Write tls:// in NATS3_NATS_URL, or log in by a creds file",
                 )
+    remote = settings.connect or ""
+    if ";token=" in remote and ";use_ssl=true" not in remote and is_elsewhere(host := urlsplit(remote).hostname):
+        yield _unencrypted(
+            f"The token of Spark Connect goes to {host} unencrypted, and so do the logins in tasks",
+            "Put TLS before it, and write /;use_ssl=true in NATS3_SPARK_REMOTE; or keep it to a private network",
+        )
     for host in may_be_unencrypted(settings.postgres) if settings.postgres_url else ():
         if is_elsewhere(host):
             yield _unencrypted(

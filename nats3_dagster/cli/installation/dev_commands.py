@@ -59,10 +59,15 @@ def dev(
     stack_only: Annotated[
         bool, typer.Option("--stack-only", help="Start the servers, leave them running, and return.")
     ] = False,
+    no_connect: Annotated[
+        bool, typer.Option("--no-connect", help="Without Spark Connect: each run starts a JVM of its own.")
+    ] = False,
     port: Port = 3000,
     output: Output = Format.table,
 ) -> None:
-    """Start the embedded servers and the Dagster UI, and stay until interrupted. `nats3 dev stop` ends what is left."""
+    """Start the embedded servers, Spark Connect and the Dagster UI, and stay until interrupted.
+
+    `nats3 dev stop` ends what is left."""
     if context.invoked_subcommand is not None:
         return
     end_by_interrupts()
@@ -75,7 +80,7 @@ def dev(
             view = addresses(stack).plain()
             show_one(output, view, view)
             remark("The servers go on running: nats3 finds them by itself. To stop them: nats3 dev stop")
-        elif not serve(stack, port, output):
+        elif not serve(stack, port, output, connect=not no_connect):
             servers_stay = True
     finally:
         # Another `nats3 dev` may have replaced our Dagster: its servers are these.
@@ -93,7 +98,7 @@ def status(output: Output = Format.table) -> None:
         EmbeddedServer(server=name, running=address is not None, address=address) for name, address in at.items()
     ]
     show(output, [server.plain() for server in servers], _STATUS)
-    ui = at.pop("dagster")
+    ui, spark = at.pop("dagster"), at.pop("spark")
     if not ui and stack.dagster.find():
         remark("Dagster runs and does not answer. To start another in its place: nats3 dev")
     elif not ui and not any(at.values()):
@@ -104,15 +109,19 @@ def status(output: Output = Format.table) -> None:
         note("To start the servers that are missing: nats3 dev --stack-only")
     elif not ui:
         note("To start the Dagster UI: nats3 dev")
+    elif not spark:
+        note("Spark Connect does not run: each run starts a JVM")
 
 
 @app.command()
 def stop(output: Output = Format.table) -> None:
-    """Stop the embedded servers and the Dagster UI. Their data stays."""
+    """Stop the embedded servers, Spark Connect and the Dagster UI. Their data stays."""
     stack = open_stack()
     stopped = [name for name, is_running in stack.running().items() if is_running]
     if stack.dagster.find():
         stopped.append("dagster")
+    if stack.connect.find():
+        stopped.append("spark")
     stack.stop_all()
     show_one(output, StoppedServers(stopped=stopped).plain(), {"stopped": stopped or "nothing ran"})
 
