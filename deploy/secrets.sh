@@ -5,6 +5,14 @@
 #     deploy/secrets.sh
 set -eu
 cd "$(dirname "$0")"
+# 48 hexadecimal digits after a letter: a number would be one in the configuration of nats-server.
+random() { printf 's%s' "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')"; }
+if [ -e secrets ] && [ ! -e secrets/spark_token ]; then
+    umask 022
+    random >secrets/spark_token
+    echo "deploy/secrets has the token of Spark Connect now; the others stay"
+    exit
+fi
 if [ -e secrets ]; then
     echo "deploy/secrets is there already: remove it to have new secrets (the servers keep those they were started with)" >&2
     exit 1
@@ -14,14 +22,13 @@ fi
 umask 077
 mkdir secrets.new
 umask 022
-# 48 hexadecimal digits after a letter: a number would be one in the configuration of nats-server.
-random() { printf 's%s' "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')"; }
 hash() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d ' ' -f 1; }
 # As nats3 token create makes them: scanners of repositories know them by how they begin.
 token=nats3_$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 postgres=$(random)
 random >secrets.new/nats_password
 random >secrets.new/s3_secret_key
+random >secrets.new/spark_token
 printf %s "$postgres" >secrets.new/postgres_password
 printf %s "postgresql://nats3:$postgres@postgres:5432/nats3" >secrets.new/postgres_url
 printf %s "$(printf %s "$token" | hash)" >secrets.new/api_tokens

@@ -56,8 +56,7 @@ _PARTS = (
 )
 # Jars of PySpark by the beginning of their names: parts of Spark that nothing here starts.
 _JARS = (
-    # A server of Spark Connect, its shell, the shells of Scala and Hive.
-    "spark-connect_",
+    # The shells of Spark Connect, Scala and Hive.
     "connect-repl",
     "spark-repl_",
     "scala-compiler-",

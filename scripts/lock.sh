@@ -29,9 +29,9 @@ compile() {
 compile requirements.lock --all-extras ${UPGRADE:+--upgrade}
 # What a user of a checkout has: the same pins, without what only tests and tools need.
 rm -f requirements.user.lock
-compile requirements.user.lock --extra checkout --extra embedded --extra exports --extra iceberg --extra query \
+compile requirements.user.lock --extra checkout --extra connect --extra embedded --extra exports --extra iceberg --extra query \
     --constraint requirements.lock
 # What the image has: the same pins, without what only development and the embedded stack need.
 rm -f deploy/requirements.lock
-compile deploy/requirements.lock --extra kubernetes --extra exports --extra google --extra azure --extra iceberg --extra query --extra websocket \
+compile deploy/requirements.lock --extra kubernetes --extra connect --extra exports --extra google --extra azure --extra iceberg --extra query --extra websocket \
     --constraint requirements.lock

@@ -109,7 +109,7 @@ def _check_release(session: SparkSession, where: str) -> None:
     if release == __version__:
         return
     session.stop()
-    if release is None:
+    if not release:
         what, hint = (
             f"{where} does not say of which release its workers are, and this is {__version__}",
             (f"Start it by nats3 connect-server; or, where its Python has this release, with {RELEASE}={__version__}"),

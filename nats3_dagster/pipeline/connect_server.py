@@ -59,7 +59,7 @@ def command(settings: Settings, host: str, port: int, conf: Sequence[str] = ()) 
         # Workers are forked with their imports done; and Spark needs no host name, and fails where it has no address.
         own.append("spark.python.daemon.module=nats3_dagster.pipeline.worker_daemon")
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    own += [*conf, f"{RELEASE}={__version__}"]
+    own += [f"{RELEASE}={__version__}", *conf]
     words = [str(home / "bin" / "spark-submit"), "--class", _MAIN]
     if is_ours:
         words += submit_arguments(options(java))

@@ -14,12 +14,14 @@ import psutil
 import psycopg
 import pytest
 
+from nats3_dagster.dev.connect_server import ConnectServer
 from nats3_dagster.dev.nats_server import NatsServer
-from nats3_dagster.dev.process import Process, answers, free_port
+from nats3_dagster.dev.process import free_port
 from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.hours import hour_of, parse_time
 from nats3_dagster.pipeline.connect import address, connect
 from nats3_dagster.settings import Settings
+from nats3_dagster.version import __version__
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.dagster.stories import archive
 from nats3_dagster_tests.support.planting import forms
@@ -34,18 +36,27 @@ SECRET = "planted-7Zq"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`remote`: its address. `ui`: that of its pages. `config`: its own settings, empty unless a test fills them."""
+    """`remote`: its address with its token. `ui`: that of its pages. `config`: its own settings, empty unless a test
+    fills them."""
 
     remote: str
     ui: str
-    process: Process
+    own: ConnectServer
     config: Path
-    log: Path
+
+    @property
+    def log(self) -> Path:
+        return self.own.log
+
+    @property
+    def token(self) -> str:
+        return self.remote.partition("token=")[2]
 
     def daemons(self) -> set[int]:
         """The Python processes that fork workers."""
+        assert self.own.process
         found: dict[int, int] = {}
-        for process in psutil.Process(self.process.pid).children(recursive=True):
+        for process in psutil.Process(self.own.process.pid).children(recursive=True):
             with suppress(psutil.Error):  # a worker that ends
                 if "nats3_dagster.pipeline.worker_daemon" in process.cmdline():
                     found[process.pid] = process.ppid()
@@ -54,27 +65,22 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """As an operator starts it, but on free ports and with its pages, where a secret could show."""
+    """As `nats3 dev` starts it, but on free ports and with its pages, where a secret could show."""
     folder = tmp_path_factory.mktemp("connect")
-    port, ui = free_port(), free_port()
-    argv = [
-        str(ROOT / "spark" / "connect-server.sh"),
-        "--conf",
-        f"spark.connect.grpc.binding.port={port}",
-        "--conf",
-        "spark.ui.enabled=true",
-        "--conf",
-        f"spark.ui.port={ui}",
-    ]
+    ui = free_port()
     config = folder / "nats3.toml"
     config.touch()
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "NATS3_CONFIG": str(config)}
-    process = Process.start(argv, (f"spark.connect.grpc.binding.port={port}",), folder / "server.log", env=environment)
+    own = ConnectServer(folder, port=free_port())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("NATS3_CONFIG", str(config))
+        own.launch("spark.ui.enabled=true", f"spark.ui.port={ui}")
     try:
-        process.wait_until(lambda: answers(port), "Spark Connect", timeout_s=90)
-        yield Server(f"sc://127.0.0.1:{port}", f"http://127.0.0.1:{ui}", process, config, folder / "server.log")
+        own.start()
+        assert own.remote
+        yield Server(own.remote, f"http://127.0.0.1:{ui}", own, config)
     finally:
-        process.stop()
+        own.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +132,7 @@ def test_a_capture_and_a_replay_share_the_servers_workers_and_show_no_secret(
 
     shown = "".join(pages(server.ui))
     assert "mapInArrow" in shown or "MapInArrow" in shown
-    for secret in (settings.store.secret_access_key, settings.store.access_key_id, settings.postgres):
+    for secret in (settings.store.secret_access_key, settings.store.access_key_id, settings.postgres, server.token):
         assert secret
         assert str(secret) not in shown
 
@@ -146,6 +152,11 @@ def pages(ui: str) -> Iterator[str]:
     assert len(executions) >= 2
     yield json.dumps(executions)
     yield from (text(f"/SQL/execution/?id={one['id']}") for one in executions)
+
+
+def by_name(remote: str) -> str:
+    """The address for PySpark itself, which sends a token without TLS only to this name."""
+    return remote.replace("127.0.0.1", "localhost")
 
 
 # A client that has no Java, and no settings but those that it gives as options.
@@ -203,7 +214,7 @@ def test_a_client_reads_and_writes_by_the_names_of_the_sources(
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NATS3_", "AWS_"))}
     try:
         ran = subprocess.run(
-            [sys.executable, "-c", SOURCES, server.remote, settings.nats.servers[0], str(tmp_path)],
+            [sys.executable, "-c", SOURCES, by_name(server.remote), settings.nats.servers[0], str(tmp_path)],
             cwd=ROOT,
             env=environment | {"JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
             capture_output=True,
@@ -274,6 +285,7 @@ def test_without_the_server_a_run_fails_with_one_line(settings: Settings, wire: 
     tags = json.dumps({"dagster/partition": hour_of(parse_time(wire.state("EV")["last_ts"]))})
     ran = execute("events_capture", "sc://127.0.0.1:1/;token=sesame", "--tags", tags)
     assert ran.returncode == 1
+    assert "Nothing listens for Spark Connect at 127.0.0.1:1: it is waited for, up to 30 s" in ran.stderr
     assert "Nothing listens for Spark Connect at 127.0.0.1:1 (Connection refused). Start it" in ran.stderr
     assert "sesame" not in ran.stdout + ran.stderr
     assert "Traceback" not in ran.stderr
@@ -303,3 +315,62 @@ def test_an_address_that_is_none_is_refused_and_not_repeated(remote: str) -> Non
 def test_a_server_that_speaks_something_else_is_no_server_of_spark_connect(nats: NatsServer) -> None:
     with pytest.raises(EngineError, match="does not answer"):
         connect(f"sc://127.0.0.1:{nats.port}")
+
+
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        ("", r"asks for a token, and none is set here\. Set NATS3_SPARK_TOKEN"),
+        ("/;token=sesame", r"does not take the token that is set here\. Set NATS3_SPARK_TOKEN, or the token in"),
+    ],
+)
+def test_a_client_without_the_servers_token_is_told_whose_fault_it_is(server: Server, token: str, message: str) -> None:
+    with pytest.raises(OperatorError, match=message) as error:
+        connect(server.own.address + token)
+    assert "sesame" not in str(error.value)
+    assert server.token not in str(error.value)
+
+
+def test_the_token_is_a_setting_and_goes_to_any_name_of_the_server(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(server.token + "\n")
+    monkeypatch.setenv("NATS3_SPARK_REMOTE", server.own.address)
+    monkeypatch.setenv("NATS3_SPARK_TOKEN_FILE", str(file))
+    settings = Settings.load()
+    assert server.token not in str(settings)
+    remote = settings.connect
+    assert remote
+    for name in ("127.0.0.1", "localhost"):
+        session = connect(remote.replace("127.0.0.1", name), 0)
+        assert session.range(3).count() == 3
+        session.stop()
+
+
+def test_no_command_line_shows_the_token(server: Server) -> None:
+    assert server.own.process
+    family = [psutil.Process(server.own.process.pid), *server.own.process.children]
+    assert not any(server.token in word for process in family for word in process.cmdline())
+
+
+def test_a_server_that_is_being_started_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    own = ConnectServer(tmp_path, port=free_port())
+    try:
+        # It says another release: the cheapest proof that the client has spoken to it.
+        own.launch("spark.nats3.release=0.0.1")
+        assert own.remote
+        with pytest.raises(
+            EngineError, match=rf"has workers of nats3-dagster 0\.0\.1, and this is {__version__}\. Start"
+        ):
+            connect(own.remote, 90)
+        # The same port and the same token, and no release.
+        port, remote = own.port, own.remote
+        own.stop()
+        own.start("spark.nats3.release=")
+        assert (own.port, own.remote) == (port, remote)
+        with pytest.raises(EngineError, match=r"does not say of which release its workers are"):
+            connect(own.remote)
+    finally:
+        own.stop()

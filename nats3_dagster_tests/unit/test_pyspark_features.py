@@ -47,7 +47,7 @@ def test_every_file_about_spark_is_run_on_every_version() -> None:
     folder = ROOT / "nats3_dagster_tests"
     about = (
         r"^(?:from pyspark(?!\.sql import SparkSession$)|import pyspark|from nats3_dagster\.pipeline\.sources\.)"
-        r"|connect-server\.sh"
+        r"|ConnectServer\("
     )
     files = {
         str(path.relative_to(folder))

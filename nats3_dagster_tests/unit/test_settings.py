@@ -316,6 +316,32 @@ def test_one_s3_identity_is_in_force(
 # Secrets
 
 
+def test_spark_connect_of_the_stack_gives_way_to_a_master_that_was_asked_for(variable: SAY) -> None:
+    stack(spark_remote="sc://127.0.0.1:1/;token=s3cr")
+    assert Settings.load().connect == "sc://127.0.0.1:1/;token=s3cr"
+    variable(NATS3_SPARK_MASTER="local[4]")
+    assert Settings.load().connect is None
+    variable(NATS3_SPARK_REMOTE="sc://h:2")
+    assert Settings.load().connect == "sc://h:2"
+
+
+@pytest.mark.parametrize(
+    ("remote", "connect"),
+    [
+        ("sc://h:1", "sc://h:1/;token=a%2Fb"),
+        ("sc://h:1/", "sc://h:1/;token=a%2Fb"),
+        ("sc://h:1/;use_ssl=true", "sc://h:1/;use_ssl=true;token=a%2Fb"),
+        ("sc://h:1/;token=own;user_id=x", "sc://h:1/;token=own;user_id=x"),
+    ],
+)
+def test_the_token_of_spark_connect_goes_with_an_address_that_has_none(
+    variable: SAY, remote: str, connect: str
+) -> None:
+    stack(spark_remote="sc://127.0.0.1:1/;token=s3cr")
+    variable(NATS3_SPARK_REMOTE=remote, NATS3_SPARK_TOKEN="a/b")
+    assert Settings.load().connect == connect
+
+
 def test_no_secret_shows(variable: SAY) -> None:
     variable(
         NATS3_NATS_URL=f"nats://u:{ENCODED}@h:1,nats://s3crtoken@h2",
@@ -323,6 +349,7 @@ def test_no_secret_shows(variable: SAY) -> None:
         NATS3_POSTGRES_URL=f"postgresql://u:{ENCODED}@h/d",
         NATS3_SPARK_REMOTE=f"sc://h:1/;token={ENCODED}",
         NATS3_NATS_USER_SEED=SECRET,
+        NATS3_SPARK_TOKEN="s3cr-e/t",
         AWS_SECRET_ACCESS_KEY=SECRET,
         NATS3_API_TOKENS="c" * 64,
         AWS_SESSION_TOKEN=SECRET,
