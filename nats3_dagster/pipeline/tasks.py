@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
 from nats3_dagster.pipeline.connect import is_connect
+from nats3_dagster.pipeline.worker_memory import release_memory
 from nats3_dagster.redaction import redact_error, redacted
 
 Task = TypeVar("Task")
@@ -65,6 +66,7 @@ def run_tasks(
                 except Exception as error:
                     redact_error(error)  # Spark writes its text into the logs of executors
                     raise
+        release_memory()
 
     try:
         # range() and not createDataFrame(): it promises one id a partition, in classic Spark and in Connect.

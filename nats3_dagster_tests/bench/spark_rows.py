@@ -5,7 +5,6 @@ and commits included.
 """
 
 import time
-from collections.abc import Iterator
 from itertools import count
 
 from pyspark.sql import SparkSession
@@ -20,7 +19,7 @@ from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.pipeline.replay_run import run_replay
 from nats3_dagster.pipeline.tasks import run_tasks
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.bench.memory import own_peak_mb, reset_own_peak
+from nats3_dagster_tests.bench.memory import report_own_peak
 from nats3_dagster_tests.bench.rows import Case
 from nats3_dagster_tests.bench.servers import BUCKET
 from nats3_dagster_tests.support.runs import begin_replay
@@ -84,10 +83,4 @@ def replay(spark: SparkSession, case: Case) -> float:
 
 def peak_mb(spark: SparkSession) -> float:
     """The peak memory of the largest of the reused Python workers since the last call, in MB."""
-    return max(run_tasks(spark, "peak", _own_peak, list(range(8))).results)
-
-
-def _own_peak(task: int) -> Iterator[float]:
-    time.sleep(0.05)  # so that every worker gets one
-    yield own_peak_mb()
-    reset_own_peak()
+    return max(run_tasks(spark, "peak", report_own_peak, list(range(8))).results)

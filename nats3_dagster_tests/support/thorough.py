@@ -41,6 +41,7 @@ _THOROUGH = frozenset(
         "integration/test_table_hooks",
         "integration/test_tables",
         "integration/test_taking_cluster",
+        "integration/test_worker_memory::test_workers_of_a_capture_and_of_a_replay_stay_within_their_memory",
         "orchestration/test_connect",
         "orchestration/test_dead_runs",
         "orchestration/test_platform",
