@@ -63,7 +63,7 @@ def main() -> None:
         results: list[dict[str, Any]] = []
         for size in arguments.sizes:
             results += _measure(settings, [n for n in arguments.only if CLUSTER not in n], arguments, size)
-            _print(results)  # after each size: a bench takes minutes, and may be stopped
+            print_results(results)  # after each size: a bench takes minutes, and may be stopped
         if in_cluster := [n for n in arguments.only if CLUSTER in n]:
             nats.stop()  # three servers have two cores less to share
             cluster = stack.enter_context(three_servers(folder / "cluster"))
@@ -71,7 +71,7 @@ def main() -> None:
             settings = Settings.load()
             for size in arguments.sizes:
                 results += _measure(settings, in_cluster, arguments, size, 3)
-                _print(results)
+                print_results(results)
     out = Path(".nats3", "bench.json")
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(results, indent=2) + "\n")
@@ -139,7 +139,7 @@ def _result(name: str, size: int, rates: dict[str, list[float]], peaks: dict[str
     }
 
 
-def _print(results: list[dict[str, Any]]) -> None:
+def print_results(results: list[dict[str, Any]]) -> None:
     table = new_table(
         "medians; ratios within a round",
         "path",

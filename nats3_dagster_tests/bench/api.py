@@ -150,7 +150,7 @@ def main() -> None:
         before = _cpu_s(server.pid)
         answers = asyncio.run(_with_scrapes(host, int(port), paths, arguments))
         cpu_s = _cpu_s(server.pid) - before
-    _print(answers, arguments, cpu_s)
+    print_results(answers, arguments, cpu_s)
     sys.exit(bool(answers.errors))
 
 
@@ -172,7 +172,7 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _print(answers: Answers, arguments: argparse.Namespace, cpu_s: float) -> None:
+def print_results(answers: Answers, arguments: argparse.Namespace, cpu_s: float) -> None:
     rate = len(answers.all) / arguments.seconds
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     cpu = f"{cpu_s / len(answers.all) * 1000:.1f} ms CPU of the server each"

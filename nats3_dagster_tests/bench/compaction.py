@@ -62,7 +62,9 @@ def main() -> None:
             pass
         seconds = time.perf_counter() - began
         after = _measure(workspace, archive, hours)
-    _print(before, after, f"{last:,} messages; compacted in {seconds:.1f} s, {last / seconds:,.0f} messages a second")
+    print_results(
+        before, after, f"{last:,} messages; compacted in {seconds:.1f} s, {last / seconds:,.0f} messages a second"
+    )
 
 
 def fill_hour(workspace: Workspace, archive: Archive, hour: int, chunks: int, messages: int) -> None:
@@ -132,7 +134,7 @@ def _count_gets() -> None:
         setattr(Bucket, name, counted)
 
 
-def _print(before: dict[str, tuple[float, int]], after: dict[str, tuple[float, int]], title: str) -> None:
+def print_results(before: dict[str, tuple[float, int]], after: dict[str, tuple[float, int]], title: str) -> None:
     table = new_table(title, "", "before", "GETs", "after", "GETs")
     for name, (value, count) in before.items():
         table.add_row(name, f"{value:,.0f}", f"{count:,}", f"{after[name][0]:,.0f}", f"{after[name][1]:,}")

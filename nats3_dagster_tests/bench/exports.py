@@ -62,7 +62,7 @@ def main() -> None:
                 assert result.messages == arguments.messages
                 rates[name].append(result.messages / result.seconds)
         peak = spark_rows.peak_mb(spark)
-    _print(rates, peak)
+    print_results(rates, peak)
 
 
 def _fill(workspace: Workspace, messages: int) -> Archive:
@@ -107,7 +107,7 @@ def _orders(seqs: range) -> Iterator[bytes]:
         ).encode()
 
 
-def _print(rates: dict[str, list[float]], peak: float) -> None:
+def print_results(rates: dict[str, list[float]], peak: float) -> None:
     table = new_table(f"exports; medians; peak of a worker {peak:,.0f} MB", "row", "msg/s", "asked")
     for name, values in rates.items():
         table.add_row(name, f"{median(values):,.0f}", f"{LIMITS[name]:,}" if name in LIMITS else "-")

@@ -64,7 +64,7 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for name, (sql, _) in STATEMENTS.items():
                 ran[name].append(alone(worded(sql, arguments.messages)))
-    _print(ran, arguments.messages, stored)
+    print_results(ran, arguments.messages, stored)
     sys.exit(_verdict(ran, stored))
 
 
@@ -125,7 +125,7 @@ def _add(workspace: Workspace, archive: Archive, seqs: range, messages: int) -> 
     return meta.stored_bytes
 
 
-def _print(ran: dict[str, list[Ran]], messages: int, stored: int) -> None:
+def print_results(ran: dict[str, list[Ran]], messages: int, stored: int) -> None:
     table = new_table(
         f"queries of {messages:,} messages of {SIZE} bytes, {stored / 1e6:,.1f} MB stored; medians",
         "statement",

@@ -118,10 +118,10 @@ def main() -> None:
                 for name in arguments.only:
                     rates[name].append(case.messages / ROWS[name][0](spark, case, captured))
             peak = spark_rows.peak_mb(spark)
-    _print(rates, arguments.size, peak)
+    print_results(rates, arguments.size, peak)
 
 
-def _print(rates: dict[str, list[float]], size: int, peak: float) -> None:
+def print_results(rates: dict[str, list[float]], size: int, peak: float) -> None:
     table = new_table(
         f"messages of {size} B; ratios within a round; peak of a worker {peak:,.0f} MB",
         "row",

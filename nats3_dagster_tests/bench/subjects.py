@@ -87,8 +87,7 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
         "last, in no chunk": lambda: last_of(workspace, archive, "logs.none"),
         "next, in the newest chunk": lambda: next_of(workspace, archive, "logs.new", 1),
     }
-    table = new_table(f"a subject of {chunks:,} chunks, {reads} reads each, ms", "read", "p50", "p99")
-    medians = {}
+    took_ms: dict[str, list[float]] = {}
     for name, read in kinds.items():
         read()  # opens connections, and makes the footer known
         took = []
@@ -96,10 +95,17 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
             began = time.perf_counter()
             read()
             took.append((time.perf_counter() - began) * 1e3)
-        medians[name] = share(took, 0.5)
-        table.add_row(name, f"{medians[name]:.1f}", f"{share(took, 0.99):.1f}")
+        took_ms[name] = took
+    print_results(took_ms, chunks)
+    return {name: share(took, 0.5) for name, took in took_ms.items()}
+
+
+def print_results(took_ms: dict[str, list[float]], chunks: int) -> None:
+    reads = max(map(len, took_ms.values()))
+    table = new_table(f"a subject of {chunks:,} chunks, {reads} reads each, ms", "read", "p50", "p99")
+    for name, took in took_ms.items():
+        table.add_row(name, f"{share(took, 0.5):.1f}", f"{share(took, 0.99):.1f}")
     print_table(table)
-    return medians
 
 
 def _verdict(medians: dict[int, dict[str, float]]) -> str | None:

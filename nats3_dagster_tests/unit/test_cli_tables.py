@@ -8,7 +8,6 @@ import pytest
 from nats3_dagster.cli.load import load_views
 from nats3_dagster.cli.store.store_views import run_rows
 from nats3_dagster.documents.replays import Replay, ReplayProgress
-from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.terminal import on_terminal
 
 # Every list that a command shows, with long names and numbers of 16 digits.
@@ -212,19 +211,3 @@ def test_a_replay_that_has_not_succeeded_has_published_at_least_so_many(state: s
     assert load_views.progress_lines(progress)["published"] == f"{least}870"
     assert load_views.progress_lines(progress)["messages"] == f"{least}870 of {most}60,000"
     assert load_views.lines(view)["selected"] == (0 if state == "succeeded" else None)
-
-
-def test_tables_of_measurements_cut_no_name_in_80_columns(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    titles = ("path", "size", "msg/s", "MB/s", "of limit", "of work", "of nats-py", "peak MB")
-    table, names = new_table("medians; ratios within a round", *titles), ("deliver_consumer", "take_all_of_it", "read")
-    for name in names:
-        table.add_row(name, "1024 B", "1,234,567", "1234.5", "0.83", "0.77", "12.34", "1,234")
-    print_table(table)
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 80
-    assert [" ".join(line.split()) for line in out.splitlines() if "1024" in line] == [
-        f"{name} 1024 B 1,234,567 1234.5 0.83 0.77 12.34 1,234" for name in names
-    ], out
