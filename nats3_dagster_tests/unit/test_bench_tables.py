@@ -6,12 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from nats3_dagster_tests.bench import __main__ as rows
-from nats3_dagster_tests.bench import api, compaction, exports, points, query, spark_sources, subjects
+from nats3_dagster_tests.bench import api, compaction, exports, points, profile, query, spark_sources, subjects
 from nats3_dagster_tests.bench.tables import new_table, print_table
 
 LONG = {"name": "deliver_consumer_r3", "size": 1024, "msgs_per_s": 1_234_567, "mb_per_s": 1234.5}
 RATIOS = {"of_limit": 0.123, "of_work": 0.123, "of_natspy": 12.345, "peak_mb": 1_234}
 COMPACTED = {"all messages of an hour, as a replay reads them": (123_456_789.0, 123_456_789)}
+PARTS = {"copies, malloc": 123.45, "Spark, driver": 123.45}
 SECONDS = [12.345] * 3
 
 
@@ -46,6 +47,10 @@ PRINTED: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     "subjects": (
         lambda: subjects.print_results({"last, in the oldest chunk": SECONDS}, 1_000_000),
         ("last, in the oldest chunk", "12.3"),
+    ),
+    "profile": (
+        lambda: profile.print_results("capture", {f"capture {size} B": PARTS for size in (256, 1024, 65_536)}),
+        ("copies, malloc", "Spark, driver", "all", "123.45", "50%", "246.90", "65536"),
     ),
     "query": (
         lambda: query.print_results(
