@@ -32,7 +32,8 @@ from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.source.backlog import backlog
 from nats3_dagster.archive.status import chunks
 from nats3_dagster.defs.instance.instance import dagster_home
-from nats3_dagster.dev.process import Process, answers, free_port, wait_for
+from nats3_dagster.dev.connect_server import ConnectServer
+from nats3_dagster.dev.process import Process, wait_for
 from nats3_dagster.dev.stack import Stack
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
@@ -121,7 +122,10 @@ def _measure(folder: Path, max_age_s: int, arguments: argparse.Namespace) -> Mea
         create(workspace, spec, create_bucket=True)
         spark = None
         if arguments.connect:
-            spark, os.environ["NATS3_SPARK_REMOTE"] = running.enter_context(_connect_server(folder))
+            # As `nats3 dev` starts it.
+            server = ConnectServer(folder / "connect").start()
+            running.callback(server.stop)
+            spark, os.environ["NATS3_SPARK_REMOTE"] = server.process, server.remote or ""
         # After the archive: a code location knows the archives of its last load.
         daemon = running.enter_context(_daemon(folder))
         probes = {
@@ -174,20 +178,6 @@ def _daemon(folder: Path) -> Iterator[Process]:
     except AssertionError:
         print("".join(log.read_text().splitlines(keepends=True)[-40:]), file=sys.stderr)
         raise
-    finally:
-        process.stop()
-
-
-@contextmanager
-def _connect_server(folder: Path) -> Iterator[tuple[Process, str]]:
-    """A Spark Connect server that answers, and its address."""
-    port = free_port()
-    argv = [str(ROOT / "spark" / "connect-server.sh"), "--conf", f"spark.connect.grpc.binding.port={port}"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
-    process = Process.start(argv, (argv[-1],), folder / "connect.log", env=environment)
-    try:
-        process.wait_until(lambda: answers(port), "Spark Connect", timeout_s=90)
-        yield process, f"sc://127.0.0.1:{port}"
     finally:
         process.stop()
 
