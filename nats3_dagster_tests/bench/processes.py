@@ -17,7 +17,7 @@ class Use:
     """The use of some processes so far."""
 
     processor_s: float = 0.0
-    # Resident memory now.
+    # Resident memory now, of shared pages the part of these processes.
     memory_mb: float = 0.0
 
     def __add__(self, other: "Use") -> "Use":
@@ -87,9 +87,10 @@ def use_of(processes: Iterable[psutil.Process]) -> Use:
 
 
 def own_use(process: psutil.Process) -> Use:
-    """The use of the process itself."""
+    """The use of the process itself. Of memory that it shares with others, as a forked worker does, it has its part."""
     with suppress(psutil.Error):
-        return Use(sum(process.cpu_times()[:2]), process.memory_info().rss / 1e6)
+        memory = process.memory_full_info()
+        return Use(sum(process.cpu_times()[:2]), getattr(memory, "pss", memory.rss) / 1e6)
     return Use()
 
 
