@@ -10,9 +10,12 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -27,7 +30,7 @@ from nats3_dagster_tests.peers.nats3_dagster_tool import Nats3Dagster, Nats3Dags
 from nats3_dagster_tests.peers.nats3_server import Nats3Server
 from nats3_dagster_tests.peers.nats_backup import NatsBackup
 from nats3_dagster_tests.peers.place import Place
-from nats3_dagster_tests.peers.report import draw_report, print_report
+from nats3_dagster_tests.peers.report import draw_report, one_line, print_report
 from nats3_dagster_tests.peers.tool import Tool, first_line
 from nats3_dagster_tests.peers.trial import Trial, run_trial
 
@@ -41,11 +44,14 @@ TOOLS: list[Tool] = [
     Nats3Server("nats3-server-20000", {"max_count": 20_000, "max_bytes": 64 << 20}),
 ]
 BASE = TOOLS[0].name
+FOLDER = Path(".nats3")
 
 
 def main() -> int:
     """Measures, prints and writes; 1 if a message of ours did not come back as it was."""
     arguments = _arguments()
+    # Ended from outside, it ends the tool that runs: not only Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     tools = [tool for tool in TOOLS if tool.name in arguments.only and _is_here(tool)]
     left_out = {tool.name: tool.program for tool in TOOLS if tool.name in arguments.only and not _is_here(tool)}
     versions = {tool.name: tool.version() for tool in tools}
@@ -54,29 +60,33 @@ def main() -> int:
         print(f"{name}: {version}")
     for name, program in left_out.items():
         print(f"{name} is left out: there is no {program} on the search path")
-    load, results = os.getloadavg()[0], dict[int, list[list[Trial]]]()
+    facts = {
+        "versions": versions,
+        "left_out": left_out,
+        "processors": os.cpu_count(),
+        "load_before": os.getloadavg()[0],
+    }
+    results: dict[int, list[list[Trial]]] = {}
     with ExitStack() as stack:
         started = stack.enter_context(servers.running(nats=True))
         target = stack.enter_context(NatsServer(started.folder / "target"))
         for size in arguments.sizes:
-            results[size] = _rounds(arguments, tools, size, started, target)
+            results[size] = []
+            for trials in _rounds(arguments, tools, size, started, target):
+                results[size].append(trials)
+                _write(facts, results)  # after each round: a run takes long, and may be stopped
             print_report(results[size], BASE)
-    folder = Path(".nats3")
-    folder.mkdir(exist_ok=True)
-    trials = [trial.as_json() for rounds in results.values() for one in rounds for trial in one]
-    document = {
-        "versions": versions,
-        "left_out": left_out,
-        "processors": os.cpu_count(),
-        # Processes that wanted a processor in the minute before the run, and in its last one.
-        "load": [load, os.getloadavg()[0]],
-        "trials": trials,
-    }
-    (folder / "peers.json").write_text(json.dumps(document, indent=2) + "\n")
-    draw_report(folder / "peers.svg", results)
-    print(f"written: {folder}/peers.json, {folder}/peers.svg")
+    print(f"written: {FOLDER}/peers.json, {FOLDER}/peers.svg")
     ours = [t for rounds in results.values() for one in rounds for t in one if t.tool.startswith(BASE)]
     return int(not all(trial.comparison and trial.comparison.is_equal for trial in ours))
+
+
+def _write(facts: dict[str, Any], results: dict[int, list[list[Trial]]]) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    trials = [trial.as_json() for rounds in results.values() for one in rounds for trial in one]
+    document = facts | {"load_after": os.getloadavg()[0], "trials": trials}
+    (FOLDER / "peers.json").write_text(json.dumps(document, indent=2) + "\n")
+    draw_report(FOLDER / "peers.svg", results)
 
 
 def _is_here(tool: Tool) -> bool:
@@ -85,8 +95,8 @@ def _is_here(tool: Tool) -> bool:
 
 def _rounds(
     arguments: argparse.Namespace, tools: list[Tool], size: int, started: servers.Servers, target: NatsServer
-) -> list[list[Trial]]:
-    """All rounds of one size."""
+) -> Iterator[list[Trial]]:
+    """Yields the rounds of one size."""
     # Fewer of the larger messages, so that each size moves about as many bytes.
     messages = max(1, arguments.messages * min(256, size) // size)
     rows.fill(started.settings, messages, size)
@@ -97,11 +107,10 @@ def _rounds(
     assert started.postgres.process
     stores = [started.postgres.process.pid, *(process.pid for process in started.s3.processes.values())]
     pids = ServerPids([started.nats.process.pid, target.process.pid], stores)
-    rounds: list[list[Trial]] = []
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(f"{size} B", total=arguments.rounds * len(tools))
         for number in range(arguments.rounds):
-            rounds.append([])
+            trials: list[Trial] = []
             for tool in tools:
                 bar.update(task, description=f"{size} B {tool.name}")
                 name = f"t{size}x{number}x{TOOLS.index(tool)}"
@@ -116,9 +125,10 @@ def _rounds(
                     messages=messages,
                     limit_s=arguments.limit,
                 )
-                rounds[-1].append(run_trial(tool, place, size, published))
+                trials.append(run_trial(tool, place, size, published))
                 bar.advance(task)
-    return rounds
+                bar.console.print(one_line(trials[-1]), highlight=False)
+            yield trials
 
 
 def _arguments() -> argparse.Namespace:

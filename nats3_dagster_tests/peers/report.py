@@ -94,6 +94,12 @@ def _print_returned(title: str, tools: Mapping[str, Sequence[Trial]]) -> None:
     print_table(table)
 
 
+def one_line(trial: Trial) -> str:
+    """Returns a line for people who wait for the end of a run."""
+    rates = f"archived {_text(trial.archived_per_s, 0)}, replayed {_text(trial.replayed_per_s, 0)} a second"
+    return f"{trial.size} B {trial.tool}: {trial.failed or rates}"
+
+
 def _text(value: float | None, digits: int) -> str:
     digits = 0 if value is not None and value >= 1000 else digits
     return "-" if value is None else f"{value:,.{digits}f}"
