@@ -34,8 +34,8 @@ from nats3_dagster.model import (
 )
 from nats3_dagster.steps import Next
 
-# Chunks of a plan that is counted at once.
-_LARGE_PLAN = 1000
+# Chunks of a plan that is counted at once, and how many are recorded at a time.
+_LARGE_PLAN, _BATCH = 1000, 10_000
 # The parameters of the query `replays` that takes all.
 _ANY: Final[dict[str, Any]] = dict.fromkeys(("replay", "job", "name", "archive", "bucket", "states", "limit_to"))
 
@@ -86,7 +86,10 @@ class Replays:
                 created=[t.incarnation.created_ns for t in targets],
                 since=[t.since_seq for t in targets],
             )
-            planned = sql.run("plan_chunks", replay=replay_id, archive=archive.id, chunks=[*chunks])
+            planned = 0
+            for after in range(0, len(chunks), _BATCH):
+                part = [*chunks[after : after + _BATCH]]
+                planned += sql.run("plan_chunks", replay=replay_id, archive=archive.id, chunks=part, after=after)
             if planned != len(chunks):
                 raise Conflict(
                     f"Chunks of archive {archive.name} were retired since the replay was planned", "Plan again"

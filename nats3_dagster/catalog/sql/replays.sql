@@ -3,11 +3,11 @@
 insert into nats3.replay (id, archive_id, spec, chunks, dagster_run_id, job_id, job_name)
 values (:replay, :archive, :spec::jsonb, :chunks, :run_id, coalesce(:job::uuid, gen_random_uuid()), :job_name);
 
--- name: plan_chunks(replay, archive, chunks)
--- Records the replay's chunks in the order given; those that are no longer live are left out, unless a compaction keeps
+-- name: plan_chunks(replay, archive, chunks, after)
+-- Records chunks of the replay in the order given, after so many others; those that are no longer live are left out, unless a compaction keeps
 -- their messages in another one.
 insert into nats3.replay_chunk (replay_id, chunk_id, position, planned)
-select :replay, c.id, p.position, c.messages
+select :replay, c.id, :after + p.position, c.messages
 from unnest(:chunks::bigint[]) with ordinality as p(chunk_id, position)
 join nats3.chunk c on c.id = p.chunk_id and c.archive_id = :archive and nats3.has_messages(c)
 order by p.position;
