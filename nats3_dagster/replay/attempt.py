@@ -36,7 +36,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What is left of a replay."""
+    """The rest of a replay."""
 
     # Selected messages; an upper bound unless `is_exact`.
     messages: int
@@ -76,7 +76,7 @@ def start(workspace: Workspace, replay_id: str) -> Attempt:
 
 
 def _left(selected: ArchiveSelection, replay_id: str) -> _Left:
-    """What is left of the replay, whose objects are all there. Raises Nats3Error."""
+    """Counts what is left of the replay, whose objects are all there. Raises Nats3Error."""
     workspace, selection = selected.workspace, selected.selection
     messages, is_exact, after, is_last = 0, True, 0, False
     while not is_last:

@@ -1,4 +1,4 @@
-"""Pages: the chunks that an attempt has yet to publish, so many at a time.
+"""Pages: the chunks that an attempt has yet to publish, PAGE at a time.
 
 Invariant: a page is published and recorded before the next one is asked for, and it reaches as far as the messages
 that an earlier attempt left in the targets. So one page alone has messages that may be there, and the targets are asked

@@ -25,7 +25,7 @@ from nats3_dagster_tests.bench.servers import Servers
 from nats3_dagster_tests.support.wire import Wire
 from nats3_dagster_tests.year.account import fill_account
 from nats3_dagster_tests.year.fill import Size, create_archives, fill
-from nats3_dagster_tests.year.replays import Files, compact_month, fill_month, fill_objects, fill_replay
+from nats3_dagster_tests.year.replays import Files, compact_month, fill_month, fill_objects, fill_replay, make_streams
 from nats3_dagster_tests.year.rows import ACCOUNT, ATTEMPT, MONTH, MONTH_COMPACTED, ROWS, Row
 
 _SIZES = """
@@ -103,23 +103,25 @@ class _Prepared:
         return self._running.nats.url
 
     @contextmanager
-    def _in_folder(self) -> Iterator[tuple[Workspace, Wire]]:
-        self._files.bucket(servers.BUCKET).mkdir(parents=True, exist_ok=True)
+    def _in_folder(self) -> Iterator[Workspace]:
+        if not self._files.bucket(servers.BUCKET).exists():
+            self._files.bucket(servers.BUCKET).mkdir(parents=True)
+            make_streams(self._url)
         settings = self._running.settings.model_copy(update={"store_url": self._files.url})
-        with Workspace(settings) as workspace, Wire(self._url) as wire:
-            yield workspace, wire
+        with Workspace(settings) as workspace:
+            yield workspace
 
     def _attempt(self) -> None:
-        with self._in_folder() as (workspace, wire):
+        with self._in_folder() as workspace:
             fill_objects(workspace, self._files, servers.BUCKET)
-            fill_replay(workspace, wire)
+            fill_replay(workspace)
 
     def _month(self) -> None:
-        with self._in_folder() as (workspace, wire):
-            fill_month(workspace, wire, servers.BUCKET, self._size.month_hours)
+        with self._in_folder() as workspace:
+            fill_month(workspace, servers.BUCKET, self._size.month_hours)
 
     def _compaction(self) -> None:
-        with self._in_folder() as (workspace, _):
+        with self._in_folder() as workspace:
             compact_month(workspace)
 
     def _account(self) -> None:

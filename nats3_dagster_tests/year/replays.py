@@ -68,16 +68,22 @@ def fill_objects(workspace: Workspace, files: Files, bucket: str) -> None:
                 os.truncate(file.fileno(), chunk.meta.stored_bytes)
 
 
-def fill_replay(workspace: Workspace, wire: Wire) -> None:
+def make_streams(nats_url: str) -> None:
+    """The targets. By a connection that ends: the server closes one that has not answered it for minutes."""
+    with Wire(nats_url) as wire:
+        for name in ("LONGBACK", "SMALL", "FEW"):
+            wire.create_stream(name, f"{name.lower()}.>", duplicate_window=100_000_000)
+
+
+def fill_replay(workspace: Workspace) -> None:
     """The replay of all of `long` that the driver's row publishes."""
-    wire.create_stream("LONGBACK", "longback.>")
     begin(workspace, _SPEC, replay_id=REPLAY)
 
 
 _SPEC = ReplaySpec("long", "longback.>")
 
 
-def fill_month(workspace: Workspace, wire: Wire, bucket: str, hours: int) -> None:
+def fill_month(workspace: Workspace, bucket: str, hours: int) -> None:
     """The archive `month`: small chunks, with an object each."""
     last = hours * CHUNKS * MESSAGES
     state = StreamState(LOGS, 1, last, T0, T0, last, 0, {"name": "LOGS"})
@@ -86,8 +92,6 @@ def fill_month(workspace: Workspace, wire: Wire, bucket: str, hours: int) -> Non
     for hour in range(hours):
         fill_hour(workspace, archive, hour, CHUNKS, MESSAGES)
     list(seal_hours(workspace, archive, [hour_of(T0 + n * HOUR_NS) for n in range(hours)]))
-    for name in ("SMALL", "FEW"):
-        wire.create_stream(name, f"{name.lower()}.>", duplicate_window=100_000_000)
 
 
 def compact_month(workspace: Workspace) -> None:

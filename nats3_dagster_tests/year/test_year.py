@@ -15,6 +15,7 @@ import pytest
 from nats3_dagster.archive.proof.seal import newest_closed
 from nats3_dagster.archive.proof.verify import find_holes, sample_chunks
 from nats3_dagster.catalog import Catalog
+from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.hours import HOUR_NS, hour_of, hour_start
 from nats3_dagster.model import Archive, Chunk, ChunkResult, Gap, Seal
 from nats3_dagster.replay import pages
@@ -25,7 +26,7 @@ from nats3_dagster_tests.support.catalog import HOUR_NS as FIRST_NS
 from nats3_dagster_tests.support.catalog import LOGS, chunk, ranges, spec, state
 from nats3_dagster_tests.support.wire import Wire
 from nats3_dagster_tests.year.fill import Run, Size, create_archives, fill, last_hour
-from nats3_dagster_tests.year.replays import REPLAY, Files, fill_objects, fill_replay
+from nats3_dagster_tests.year.replays import REPLAY, Files, fill_objects, fill_replay, make_streams
 
 PENDING = Size(chunks=2000, busy_chunks=60, empty_captures=120, archives=2, hours=10)
 SIZE = Size(chunks=6000, busy_chunks=60, empty_captures=6000, archives=3, hours=3000)
@@ -176,7 +177,7 @@ def test_no_call_reads_more_as_an_archive_grows(workspace: Workspace, wire: Wire
 
 
 def test_an_attempt_holds_a_page_of_what_is_pending(
-    workspace: Workspace, wire: Wire, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, wire: Wire, nats: NatsServer, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the chunks that it holds nor the rows that it reads for a page grow with what is pending."""
     monkeypatch.setattr(pages, "PAGE", 200)
@@ -191,7 +192,8 @@ def test_an_attempt_holds_a_page_of_what_is_pending(
         psycopg.connect(workspace.settings.postgres, autocommit=True) as watcher,
     ):
         fill_objects(in_folder, files, bucket)
-        fill_replay(in_folder, wire)
+        make_streams(nats.url)
+        fill_replay(in_folder)
 
         def publish(job: ReplayJob, chunks: tuple[Chunk, ...]) -> tuple[list[ChunkResult], None]:
             gc.collect()

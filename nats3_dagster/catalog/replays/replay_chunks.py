@@ -58,7 +58,7 @@ class ReplayChunks:
     ) -> PendingPage:
         """A page of the chunks that are not done, in the order of the plan; one that a compaction retired with the
         chunk that has its messages. `after`: the position of the page before; `places`: how many places of the plan the
-        page has, of which some may be done. Raises CatalogError when one was retired since in another way."""
+        page has, done ones too. Raises CatalogError when one was retired since in another way."""
         while True:
             subjects: dict[int, dict[str, int]] = {}
             merged: dict[int, ChunkMeta] = {}

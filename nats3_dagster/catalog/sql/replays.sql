@@ -4,7 +4,7 @@ insert into nats3.replay (id, archive_id, spec, chunks, dagster_run_id, job_id, 
 values (:replay, :archive, :spec::jsonb, :chunks, :run_id, coalesce(:job::uuid, gen_random_uuid()), :job_name);
 
 -- name: plan_chunks(replay, archive, chunks, after)
--- Records chunks of the replay in the order given, after so many others; those that are no longer live are left out, unless a compaction keeps
+-- Records chunks of the replay in the order given, after those places of its plan; those that are no longer live are left out, unless a compaction keeps
 -- their messages in another one.
 insert into nats3.replay_chunk (replay_id, chunk_id, position, planned)
 select :replay, c.id, :after + p.position, c.messages
@@ -200,8 +200,8 @@ where p.id = :replay
 returning s.done;
 
 -- name: pending_places(replay, after, places)
--- The chunks that the replay has not done, in the order of its plan: from the first one after a place on, those within so
--- many places, all if null.
+-- The chunks that the replay has not done, in the order of its plan: from the first one after a place on, those within a
+-- number of places; all if null.
 with begin as materialized (
     select position from nats3.replay_chunk
     where replay_id = :replay and state <> 'done' and position > :after
@@ -223,7 +223,7 @@ select c.id, c.archive_id, c.archive, c.incarnation_id, c.stream, c.created_ns, 
 from nats3.chunk_view c where c.id = any(:chunks::bigint[]);
 
 -- name: has_pending_after(replay, place)
--- Whether the replay has a chunk that is not done after this place in its plan.
+-- True if the replay has a chunk that is not done after this place in its plan.
 select exists (select from nats3.replay_chunk where replay_id = :replay and state <> 'done' and position > :place);
 
 -- name: merged_into(chunks)
