@@ -10,6 +10,7 @@ middle of a replay. The figures are written to `.nats3/scale.json`, with a pictu
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -37,6 +38,8 @@ _DYNAMIC = (
 
 def main() -> int:
     arguments = _arguments()
+    # So that what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
     workers: list[int] = arguments.workers
     broken: list[str] = []
     rows: dict[str, Run] = {}
