@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -110,6 +111,8 @@ def _found(log: Path, pattern: str) -> str:
 
 
 def _alive(page: str) -> int:
+    """How many workers the master has; 0 while it does not answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"{page}/json/", timeout=5) as answer:
+    with suppress(OSError), opener.open(f"{page}/json/", timeout=5) as answer:
         return int(json.load(answer)["aliveworkers"])
+    return 0
