@@ -21,14 +21,17 @@ from nats.protocol.parser import Parser
 from nkeys import NkeysError  # pyright: ignore[reportMissingTypeStubs]
 
 from nats3_dagster.errors import SourceError
+from nats3_dagster.jetstream.blocks import read_block
 from nats3_dagster.jetstream.login_files import jwt_end, seed_of
 from nats3_dagster.jetstream.nats_options import API, NatsOptions
 from nats3_dagster.jetstream.read.scan import FrameError, Frames, frame_end, scan
 from nats3_dagster.jetstream.websocket import SCHEMES, WebSocket
 
 log = logging.getLogger(__name__)
-# nats-py reads 32 KiB at once: ten times the system calls and parser runs that the bulk path needs.
+# The loop stops reading when twice as much waits. nats-py's 32 KiB would stop it at each read of uvloop.
 READ_BYTES = 1 << 20
+# A read of this size is not copied for the part of a frame that came before it.
+_LARGE_READ = 32 << 10
 RECONNECT_WAIT_S = 0.5
 RECONNECTS = 60
 # Where a URL names none.
@@ -87,10 +90,14 @@ class BulkParser(Parser):
         # A large message comes in many reads: joining them at each would copy it again and again.
         if self._unparsed_size < self._wanted_size:
             return
-        buffer = data if len(self._unparsed) == 1 else b"".join(self._unparsed)
+        before = b"".join(self._unparsed[:-1])
         self._unparsed, self._unparsed_size, self._wanted_size = [], 0, 0
         try:
-            at = await self._parse(buffer)
+            start = self._rest_of(before, data)
+            if start and await self._parse(before + data[:start]) < len(before) + start:
+                raise FrameError("NATS sent a message whose end is not where its size says")
+            buffer, at = (data, start) if start or not before else (before + data, 0)
+            at = await self._parse(buffer, at)
         except (ProtocolError, OSError):
             raise
         except Exception as error:
@@ -99,8 +106,19 @@ class BulkParser(Parser):
             self._unparsed = [buffer[at:]]
             self._unparsed_size = len(buffer) - at
 
-    async def _parse(self, buffer: bytes) -> int:
-        at = 0
+    def _rest_of(self, before: bytes, data: bytes) -> int:
+        """Returns where in a large read the frame ends that began in `before`, so that only this frame is copied; 0
+        where there is none, or it goes on, or all may be joined. Raises FrameError."""
+        if not before or len(data) < _LARGE_READ:
+            return 0
+        start = before + data[:_LARGE_READ]
+        if b"\r\n" not in start:
+            return 0
+        end = frame_end(start, 0) - len(before)
+        return end if end <= len(data) else 0
+
+    async def _parse(self, buffer: bytes, at: int = 0) -> int:
+        """Takes the frames from `at` on, and returns where the first one begins that is not whole."""
         while at < len(buffer):
             if self._marker is not None and self._sink is not None:
                 frames = scan(buffer, at, self._marker)
@@ -120,7 +138,7 @@ class BulkParser(Parser):
 
 
 class WideTransport(TcpTransport):
-    """nats-py's TCP transport with reads as large as what has arrived."""
+    """nats-py's TCP transport, whose reads are what the loop delivers."""
 
     async def connect(self, uri: Any, buffer_size: int, connect_timeout: float) -> None:
         await super().connect(uri, READ_BYTES, connect_timeout)  # type: ignore[arg-type]
@@ -139,7 +157,8 @@ class WideTransport(TcpTransport):
             raise
 
     async def read(self, buffer_size: int) -> bytes:
-        return await super().read(READ_BYTES)
+        assert self._io_reader is not None
+        return await read_block(self._io_reader)
 
     def __bool__(self) -> bool:
         return True  # otherwise nats-py, which finds it unconnected, would make one of its own instead

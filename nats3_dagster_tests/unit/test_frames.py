@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from nats.aio.client import Client
 from nats.errors import ProtocolError
 
+from nats3_dagster.jetstream import client as client_module
 from nats3_dagster.jetstream.client import BulkParser
 from nats3_dagster.jetstream.read import scan as scan_module
 from nats3_dagster.jetstream.read.frames import last_ack, messages
@@ -28,6 +29,8 @@ def way(request):
         patch.setattr(scan_module, "_FEW_BYTES", 1 << 40 if request.param == "each" else 0)
         patch.setattr(scan_module, "_SAMPLE", 1)
         patch.setattr(scan_module, "_LARGE_FRAME", 1 << 40 if request.param == "all" else 0)
+        # A frame that two reads share is joined alone, or with all of the second read.
+        patch.setattr(client_module, "_LARGE_READ", 1 << 40 if request.param == "each" else 5)
         yield request.param
 
 
