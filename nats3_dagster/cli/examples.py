@@ -111,6 +111,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "doctor": ("nats3 doctor", "nats3 doctor --spark --bucket archive"),
     "dagster instance": ("nats3 dagster instance",),
     "serve": ("nats3 serve --listen 127.0.0.1:8080",),
+    "connect-server": ("nats3 connect-server --host 127.0.0.1 --port 15002",),
     "token create": ("nats3 token create",),
     "catalog rebuild": ("nats3 catalog rebuild --bucket cold --prefix team/logs --dry-run",),
     "catalog dump": ("nats3 catalog dump /backup/nats3.dump",),

@@ -111,7 +111,7 @@ def _check_release(session: SparkSession, where: str) -> None:
     session.stop()
     if not release:
         what, hint = (
-            f"{where} does not say of which release its workers are, and this is {__version__}",
+            f"{where} does not say the release of its workers, and this is {__version__}",
             (f"Start it by nats3 connect-server; or, where its Python has this release, with {RELEASE}={__version__}"),
         )
     else:

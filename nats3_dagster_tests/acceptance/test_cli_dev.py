@@ -74,10 +74,10 @@ def test_the_servers_alone(nats3: Command, home: Path) -> None:
 
 
 @contextmanager
-def in_a_script(log: Path) -> Iterator[tuple[subprocess.Popen[str], int, dict[str, str]]]:
+def in_a_script(log: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], int, dict[str, str]]]:
     """`nats3 dev` in the background of a script: a shell without a terminal has what it starts so ignore SIGINT. The
     shell, the process id of the command, and what it printed when the UI answered."""
-    command = [sys.executable, "-m", "nats3_dagster.cli", "dev", "-o", "json"]
+    command = [sys.executable, "-m", "nats3_dagster.cli", "dev", "-o", "json", *options]
     script = ["sh", "-c", '"$@" & echo $!; wait $!', "sh", *command]
     with log.open("w") as err, subprocess.Popen(script, stdout=subprocess.PIPE, stderr=err, text=True) as shell:
         assert shell.stdout is not None
@@ -112,7 +112,14 @@ def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path,
     with in_a_script(log) as (process, pid, told):
         with urllib.request.urlopen(f"{told['ui']}/server_info", timeout=10) as answer:
             assert "dagster_version" in json.load(answer)
-        assert running(nats3) == {"nats", "postgres", "s3", "dagster"}
+        # Spark Connect is not waited for. Commands and runs of this stack use it, and other users have no token.
+        all_of_it = {"nats", "postgres", "s3", "spark", "dagster"}
+        eventually(lambda: running(nats3) == all_of_it, "Spark Connect listens", 120, every_s=1)
+        remote = Settings.load().connect
+        assert remote
+        assert remote.startswith(f"{told['spark']}/;token=")
+        assert (home / "spark" / "token").stat().st_mode & 0o777 == 0o600
+        assert remote not in log.read_text() + json.dumps(told)
         # `nats3 store create` in another shell knows whom to ask for a reload.
         assert Settings.load().dagster_url == told["ui"]
         assert reload_dagster(Settings.load()) == "Dagster reloaded nats3; its daemon follows within a minute"
@@ -127,27 +134,31 @@ def test_with_the_dagster_ui_until_it_is_interrupted(nats3: Command, home: Path,
         assert f"Dagster runs already at {told['ui']} (pid " in again.err
         assert "stop it with nats3 dev stop" in again.err
         at = {s["server"]: s["address"] for s in nats3.ok("dev", "status", "-o", "json").json}
-        assert at == {name: told[name] for name in ("nats", "postgres", "s3")} | {"dagster": told["ui"]}
+        assert at == {name: told[name] for name in ("nats", "postgres", "s3", "spark")} | {"dagster": told["ui"]}
         assert process.poll() is None
         # What dies comes back, and its death is said.
-        for server in ("postgres", "s3.*proxy", r"dagster.*daemon run"):
+        for server in ("postgres", "s3.*proxy", "SparkConnectServer", r"dagster.*daemon run"):
             _kill_below(pid, server)
-        all_of_it = {"nats", "postgres", "s3", "dagster"}
-        for server in ("Postgres", "S3 server", "Dagster"):
+        for server in ("Postgres", "S3 server", "Spark Connect", "Dagster"):
             eventually(
                 lambda server=server: f"{server} runs again" in log.read_text() or process.poll(), f"{server} again"
             )
         assert process.poll() is None
-        assert running(nats3) == all_of_it
+        eventually(lambda: running(nats3) == all_of_it, "Spark Connect listens again", 120, every_s=1)
+        # At the same place: runs of this Dagster know that one.
+        assert Settings.load().connect == remote
         os.kill(pid, signal.SIGINT)
         said = ended(nats3, process, log)
-    for server in ("Postgres", "S3 server"):
+    assert Settings.load().connect is None
+    for server in ("Postgres", "S3 server", "Spark Connect"):
         assert f"{server} ended (signal SIGKILL); starting it again" in said
     assert "Dagster ended (dagster-daemon process shut down unexpectedly with return code -9)" in said
 
 
 def test_a_signal_of_a_supervisor_stops_it(nats3: Command, home: Path, tmp_path: Path) -> None:
-    with in_a_script(tmp_path / "stderr") as (process, pid, _):
+    with in_a_script(tmp_path / "stderr", "--no-connect") as (process, pid, told):
+        assert told["spark"] is None
+        assert "spark" not in running(nats3)
         os.kill(pid, signal.SIGTERM)
         ended(nats3, process, tmp_path / "stderr")
 
@@ -160,7 +171,7 @@ def test_stopped_by_another_command_it_ends_and_starts_nothing_again(nats3: Comm
             pass
         stopped = nats3.ok("dev", "stop", "-o", "json").json["stopped"]
         _, err = process.communicate(timeout=60)
-    assert set(stopped) == {"nats", "postgres", "s3", "dagster"}
+    assert set(stopped) == {"nats", "postgres", "s3", "spark", "dagster"}
     assert (process.returncode, running(nats3)) == (0, set()), err
     assert "Another command stopped the servers" in err
 

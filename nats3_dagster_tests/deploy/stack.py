@@ -21,7 +21,7 @@ from nats3_dagster_tests.support.wire import Wire
 _COMPOSE = os.environ.get("NATS3_TEST_COMPOSE", "").split()
 _PORTS = ("4222", "3000", "8080")
 # Services that go on, in the order of their dependencies.
-LASTING = ("nats", "postgres", "s3", "code", "webserver", "daemon", "api")
+LASTING = ("nats", "postgres", "s3", "spark", "code", "webserver", "daemon", "api")
 
 
 def clone(folder: Path) -> Path:

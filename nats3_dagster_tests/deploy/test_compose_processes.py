@@ -27,7 +27,7 @@ from nats3_dagster_tests.support.wire import Wire
 pytestmark = pytest.mark.slow
 
 TOKEN_HASH = "0" * 64
-_PORTS = ("3000", "4266", "8080")
+_PORTS = ("3000", "4266", "8080", "15002")
 
 
 class Compose:
@@ -44,6 +44,7 @@ class Compose:
         self._replaced = {
             **addresses,
             "http://webserver:3000": f"http://{HOST}:{self.ports['3000']}",
+            "sc://spark:15002": f"sc://{HOST}:{self.ports['15002']}",
             "0.0.0.0": HOST,
             "/run/secrets": str(folder / "secrets"),
             "/etc/nats3/workspace.yaml": str(folder / "workspace.yaml"),
@@ -79,6 +80,8 @@ class Compose:
 
     def start(self, name: str) -> Process:
         words = [self._here(word) for word in files.services()[name]["command"]]
+        if name == "spark":  # the port is the command's own default
+            words += ["--port", str(self.ports["15002"])]
         # A checkout's `nats3` is that of its own package.
         program = [sys.executable, "-m", "nats3_dagster.cli"] if words[0] == "nats3" else [_beside(words[0])]
         marker = (*program, *words[1:])
@@ -121,6 +124,7 @@ def compose(guarded: NatsServer, empty_postgres_url: str, s3_server: S3Server, t
         "nats_password": "s-secret",
         "postgres_url": empty_postgres_url,
         "s3_secret_key": s3_server.secret_key,
+        "spark_token": "s-spark-secret",
         "api_tokens": TOKEN_HASH,
     }
     addresses = {
@@ -133,7 +137,7 @@ def compose(guarded: NatsServer, empty_postgres_url: str, s3_server: S3Server, t
 
 
 @pytest.mark.steady_hour(90)
-@pytest.mark.timeout(240)  # a capture: a process with a JVM of its own
+@pytest.mark.timeout(240)  # a JVM starts, and a capture after it
 def test_what_compose_starts_captures_a_stream_by_itself(
     compose: Compose, guarded: NatsServer, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +152,7 @@ def test_what_compose_starts_captures_a_stream_by_itself(
         wire.create_stream("EV", "ev.>")
         wire.publish([("ev.a", b"", b"%d" % n) for n in range(300)])
         archive(settings, bucket, max_age_s=1)
+        compose.start("spark")
         compose.start("code")
         compose.start("api")
         eventually(lambda: answers(compose.ports["4266"]), "the code server listens")
@@ -157,9 +162,10 @@ def test_what_compose_starts_captures_a_stream_by_itself(
     assert compose.ask("8080", "/ping") == "pong"
     assert json.loads(compose.ask("3000", "/server_info"))["dagster_version"]
     assert daemon.running
-    for name in ("code", "webserver", "daemon", "api"):
+    for name in ("spark", "code", "webserver", "daemon", "api"):
         assert "Traceback" not in compose.log(name)
         assert "s-secret" not in compose.log(name)
+        assert "s-spark-secret" not in compose.log(name)
     with psycopg.connect(settings.postgres) as connection:
         (runs,) = connection.execute("SELECT array_agg(DISTINCT status) FROM public.runs").fetchone() or ((),)
     assert set(runs) <= {"SUCCESS", "STARTED"}

@@ -32,7 +32,7 @@ pytestmark = [
 
 COUNT = 20_000
 _CONTAINER = "nats3-test-systemd"
-_PORTS = (3000, 4266, 8080)
+_PORTS = (3000, 4266, 8080, 15002)
 # A machine with what the first commands of the page install, and nothing else of nats3.
 _MACHINE = f"""FROM {IMAGE}
 USER 0
@@ -70,6 +70,8 @@ def machine(nats: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
             "s3_access_key_id": s3.access_key,
             "s3_secret_access_key": s3.secret_key,
             "dagster_url": f"http://{HOST}:{_PORTS[0]}",
+            "spark_remote": f"sc://{HOST}:{_PORTS[3]}",
+            "spark_token": "s-spark-secret",
         }
         (context / "nats3.toml").write_text(
             "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())

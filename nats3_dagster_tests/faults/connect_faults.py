@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -32,6 +32,9 @@ class Client:
             command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
+    def kill(self) -> None:
+        self._process.kill()
+
     def wait(self) -> Ended:
         try:
             said, _ = self._process.communicate(timeout=2 * RUN_S)
@@ -54,24 +57,26 @@ def server(trial: Trial, *conf: str, fault: str = "") -> Iterator[ConnectServer]
         own.stop()
 
 
-def on_connect(trial: Trial, play: Callable[[str, str], Ended]) -> None:
-    """Break a capture, or a replay; then it is run again."""
+def on_connect(trial: Trial, play: Callable[[str, str, str], Ended]) -> None:
+    """Break a capture, or a replay, of this name, at a step of its task; then it is run again."""
     trial.make_stream(700)
-    if trial.random.random() < 0.5:
-        trial.note("capture on Spark Connect", play("capture", ARCHIVE))
+    what = trial.random.choice(("capture", "replay"))
+    step = trial.random.choice(_STEPS[what])
+    if what == "capture":
+        trial.note("capture on Spark Connect", play(what, ARCHIVE, step))
         trial.finish_capture()
         return
     trial.finish_capture()
-    trial.make_target(**target_config(trial))
+    # A batch has no message of which it is known that it was sent.
+    trial.make_target(**target_config(trial) if step == "chunk_fetched" else {})
     replay = trial.begin_replay()
-    trial.note("replay on Spark Connect", play("replay", replay))
+    trial.note("replay on Spark Connect", play(what, replay, step))
     trial.finish_replay(replay)
 
 
 @fault("connect: server killed", "kill -9 of Spark Connect in the middle, and it is started again at once", spark=True)
 def server_killed(trial: Trial) -> None:
-    def play(what: str, argument: str) -> Ended:
-        step = trial.random.choice(_STEPS[what])
+    def play(what: str, argument: str, step: str) -> Ended:
         file = trial.servers.folder / f"held-{trial.seed}"
         with server(trial, fault=f"{what}.{step}:hold={file}") as own:
             assert own.process
@@ -91,9 +96,29 @@ def server_killed(trial: Trial) -> None:
     on_connect(trial, play)
 
 
+@fault("connect: driver killed", "kill -9 of the driver, whose tasks go on in Spark Connect", spark=True)
+def driver_killed(trial: Trial) -> None:
+    file = trial.servers.folder / f"held-{trial.seed}"
+    with ExitStack() as running:
+
+        def play(what: str, argument: str, step: str) -> Ended:
+            own = running.enter_context(server(trial, fault=f"{what}.{step}:hold={file}"))
+            assert own.remote
+            client = Client(trial, own.remote, what, argument)
+            trial.expect(wait_for(file.exists, RUN_S), "stuck", f"no worker came to {step}")
+            client.kill()
+            # The worker goes on beside the next run, or after it.
+            if trial.random.random() < 0.5:
+                file.with_name(f"{file.name}.go").touch()
+            return client.wait()
+
+        on_connect(trial, play)
+        file.with_name(f"{file.name}.go").touch()
+
+
 @fault("connect: server restarted", "Spark Connect is killed and started again while a run connects", spark=True)
 def server_restarted(trial: Trial) -> None:
-    def play(what: str, argument: str) -> Ended:
+    def play(what: str, argument: str, _: str) -> Ended:
         with server(trial) as own:
             assert own.process
             remote = own.remote
@@ -108,7 +133,7 @@ def server_restarted(trial: Trial) -> None:
 
 @fault("connect: another token", "Spark Connect is started again with another token", spark=True)
 def another_token(trial: Trial) -> None:
-    def play(what: str, argument: str) -> Ended:
+    def play(what: str, argument: str, _: str) -> Ended:
         with server(trial) as own:
             remote = own.remote
             assert remote
@@ -125,7 +150,7 @@ def another_token(trial: Trial) -> None:
 
 @fault("connect: another release", "Spark Connect has workers of another release", spark=True)
 def another_release(trial: Trial) -> None:
-    def play(what: str, argument: str) -> Ended:
+    def play(what: str, argument: str, _: str) -> Ended:
         with server(trial, f"{RELEASE}=0.0.1") as own:
             assert own.remote
             ended = Client(trial, own.remote, what, argument).wait()

@@ -370,7 +370,7 @@ def test_a_server_that_is_being_started_is_waited_for(tmp_path: Path, monkeypatc
         own.stop()
         own.start("spark.nats3.release=")
         assert (own.port, own.remote) == (port, remote)
-        with pytest.raises(EngineError, match=r"does not say of which release its workers are"):
+        with pytest.raises(EngineError, match=r"does not say the release of its workers"):
             connect(own.remote)
     finally:
         own.stop()

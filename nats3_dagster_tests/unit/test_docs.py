@@ -65,7 +65,7 @@ def test_every_row_of_features_has_its_page() -> None:
 def test_every_command_is_in_its_page() -> None:
     listed: dict[str, set[str]] = {}
     for line in prose(ROOT / "docs" / "cli.md"):
-        if row := re.match(r"\| `nats3 (\w+)` \| (.*?) \|", line):
+        if row := re.match(r"\| `nats3 ([\w-]+)` \| (.*?) \|", line):
             listed[row[1]] = set(re.findall(r"`(\w+)`", row[2]))
     commands: dict[str, set[str]] = {}
     for name, command in root_command().commands.items():
