@@ -34,7 +34,7 @@ def run(spark_home: Path, *words: str, **variables: str) -> subprocess.Completed
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "NATS3_"))}
     environment |= {"SPARK_HOME": str(spark_home), "NATS3_HOME": str(spark_home), **variables}
     command = [sys.executable, "-m", "nats3_dagster.cli", "connect-server", *words]
-    return subprocess.run(command, env=environment, cwd=spark_home, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment, cwd=spark_home, capture_output=True, text=True, timeout=150)
 
 
 def test_it_gives_spark_its_token_by_the_environment_and_says_its_release(spark_home: Path, tmp_path: Path) -> None:
