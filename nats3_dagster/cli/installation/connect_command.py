@@ -24,7 +24,7 @@ def connect_server(
     They find it by NATS3_SPARK_REMOTE. It asks for the token of NATS3_SPARK_TOKEN, and listens on loopback only where
     none is set. Start it again after an update: clients refuse a server of another release."""
     for one in conf or ():
-        if "=" not in one.strip("="):
+        if one.find("=") < 1:
             raise OperatorError("--conf has no NAME=VALUE", "Write it as --conf spark.driver.memory=1g", field="conf")
     settings = Settings.load()
     if settings.spark_token is None:
