@@ -40,7 +40,7 @@ def run(spark_home: Path, *words: str, **variables: str) -> subprocess.Completed
 def test_it_gives_spark_its_token_by_the_environment_and_says_its_release(spark_home: Path, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
-    words = ["--host", "0.0.0.0", "--port", "1234", "--conf", "spark.driver.memory=1g"]
+    words = ["--host", "0.0.0.0", "--port", "1234", "--conf", "spark.ui.enabled=true"]
     ran = run(spark_home, *words, NATS3_SPARK_TOKEN_FILE=str(file))
     assert (ran.returncode, ran.stderr) == (0, "")
     token, *arguments = ran.stdout.splitlines()
@@ -51,6 +51,7 @@ def test_it_gives_spark_its_token_by_the_environment_and_says_its_release(spark_
         "spark.connect.grpc.binding.address=0.0.0.0",
         "spark.connect.grpc.binding.port=1234",
         "spark.driver.memory=1g",
+        "spark.ui.enabled=true",
         f"spark.nats3.release={__version__}",
         FORKED,
     }
