@@ -82,7 +82,7 @@ def server_killed(trial: Trial) -> None:
             assert own.process
             assert own.remote
             client = Client(trial, own.remote, what, argument)
-            trial.expect(wait_for(file.exists, RUN_S), "stuck", f"no worker came to {step}")
+            trial.expect(wait_for(file.exists, 2 * RUN_S), "stuck", f"no worker came to {step}")
             own.process.kill()
             # The worker of the first one may still live, and goes on beside the second one.
             own.start()
@@ -105,7 +105,7 @@ def driver_killed(trial: Trial) -> None:
             own = running.enter_context(server(trial, fault=f"{what}.{step}:hold={file}"))
             assert own.remote
             client = Client(trial, own.remote, what, argument)
-            trial.expect(wait_for(file.exists, RUN_S), "stuck", f"no worker came to {step}")
+            trial.expect(wait_for(file.exists, 2 * RUN_S), "stuck", f"no worker came to {step}")
             client.kill()
             # The worker goes on beside the next run, or after it.
             if trial.random.random() < 0.5:

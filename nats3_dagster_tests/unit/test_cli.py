@@ -471,6 +471,7 @@ def test_a_document_is_checked_without_the_server() -> None:
                 "doctor",
                 "migrate",
                 "dagster",
+                "connect-server",
                 "demo",
                 "dev",
                 "serve",
