@@ -24,6 +24,7 @@ help:
 	@echo "make peers [N=... ONLY=...]   beside nats, jet-capture-ndjson and nats3-server, where they are on the search path"
 	@echo "make soak [MINUTES=30 RATE=20000 KILLS=120 SEED=1]   everything at once at full speed, with kills; every promise judged"
 	@echo "make scale [WORKERS=1,2,4 MESSAGES=400000]   captures and replays on a Spark cluster of so many workers"
+	@echo "make account [MESSAGES=...]   an account of 40 streams archived, destroyed and restored as of a moment"
 	@echo "make year [N=... ONLY=...]   what everything costs beside an archive of years; N=10: a tenth of it"
 	@echo "make faults [N=... SEED=... ONLY=... JOBS=...]   break everything, see whether a message is lost"
 	@echo "make mutants [EACH=... SEED=... ONLY=... JOBS=... PURE=1]   change lines of the core, see whether a test fails"
