@@ -133,9 +133,12 @@ def judge_archive(name: str, archived: Archived, truth: Truth, limits: Limits) -
     if (again := gone.size - np.unique(gone).size) > 0:
         broken.append(f"{name}: {again} sequences are in several gaps")
     acked = truth.acked
-    lost = acked["seq"][~np.isin(acked["seq"], seqs) & ~np.isin(acked["seq"], gone)]
-    if lost.size:
+    absent = acked["seq"][~np.isin(acked["seq"], seqs) & ~np.isin(acked["seq"], gone)]
+    end = max(seqs.max(initial=0), gone.max(initial=0))
+    if (lost := absent[absent < end]).size:
         broken.append(f"{name}: {lost.size} acknowledged messages lost: {_some(lost)}")
+    if (late := absent[absent > end]).size:
+        broken.append(f"{name}: {late.size} acknowledged messages not captured: {_some(late)}")
     order = np.argsort(archived.seqs, kind="stable")
     ours, hashes = archived.seqs[order], archived.hashes[order]
     if acked.size and ours.size:
