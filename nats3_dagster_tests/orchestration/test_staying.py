@@ -12,7 +12,7 @@ from dagster._core.test_utils import create_run_for_test
 from nats3_dagster.archive.captures import stay
 from nats3_dagster.catalog import Catalog
 from nats3_dagster.defs.jobs import staying
-from nats3_dagster.defs.keys import WHY_TAG
+from nats3_dagster.defs.keys import ACCOUNT_TAG, WHY_TAG
 from nats3_dagster.hours import hour_of
 from nats3_dagster.settings import Settings
 from nats3_dagster_tests.support.dagster.runs import run
@@ -45,6 +45,13 @@ def captured(settings: Settings, count: int) -> None:
     while archived(settings) < count:
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def queue(instance: DagsterInstance) -> None:
+    """Puts a run into the queue."""
+    # What is queued must say where its code is.
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("other"), "__repository__"), "other")
+    create_run_for_test(instance, job_name="other", status=DagsterRunStatus.QUEUED, remote_job_origin=origin)
 
 
 @pytest.mark.usefixtures("stream")
@@ -94,15 +101,29 @@ def test_a_run_that_waits_in_the_queue_ends_the_stay(
     monkeypatch.setattr(stay, "IDLE_S", 600.0)
     monkeypatch.setattr(staying, "QUEUE_LOOK_S", 0.1)
 
-    # What is queued must say where its code is.
-    origin = RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("other"), "__repository__"), "other")
-
-    def queue() -> None:
+    def wait_and_queue() -> None:
         captured(settings, 1)
-        create_run_for_test(instance, job_name="other", status=DagsterRunStatus.QUEUED, remote_job_origin=origin)
+        queue(instance)
 
-    beside = threading.Thread(target=queue)
+    beside = threading.Thread(target=wait_and_queue)
     beside.start()
     run(instance, "events_capture", tags=tags(**{WHY_TAG: "1 messages of 1"}))
     beside.join()
     assert archived(settings) == 1
+
+
+def test_runs_that_stay_end_one_for_each_that_waits_the_oldest_first(instance: DagsterInstance) -> None:
+    def stays(**more: str) -> str:
+        tags = {WHY_TAG: "the oldest message is 30 s old", **more}
+        return create_run_for_test(instance, status=DagsterRunStatus.STARTED, tags=tags).run_id
+
+    def gives_way(run_id: str) -> bool:
+        return staying._Queue(instance, run_id).is_waiting()  # pyright: ignore[reportPrivateUsage]
+
+    stays(**{ACCOUNT_TAG: "captures"})  # it does not stay
+    first, second = stays(), stays()
+    assert (gives_way(first), gives_way(second)) == (False, False)
+    queue(instance)
+    assert (gives_way(first), gives_way(second)) == (True, False)
+    queue(instance)
+    assert (gives_way(first), gives_way(second)) == (True, True)

@@ -4,7 +4,7 @@ Invariant: the events of a capture are in Dagster before the run waits for the n
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -28,16 +28,20 @@ IsDue = Callable[[list[AssetMaterialization]], bool]
 def staying(context: AssetExecutionContext, settings: Settings, archive: str, hour: str) -> Iterator[IsDue]:
     """The stay of a run after its first capture. A run that no sensor asked for, one of many archives, and one with
     steps that come after this one, do not stay: nothing is due then, and the list is left as it is."""
-    tags = context.run.tags
-    if WHY_TAG not in tags or ACCOUNT_TAG in tags or not is_alone(context):
+    if not is_staying(context.run.tags) or not is_alone(context):
         yield lambda _: False
         return
     from nats3_dagster.archive.captures.stay import Stay, stays
 
     with Workspace(settings) as workspace:
         found = workspace.catalog.archives.get(archive)
-        stay = Stay(found, hour, _Queue(context.instance).is_waiting) if stays(found, hour) else None
+        stay = Stay(found, hour, _Queue(context.instance, context.run.run_id).is_waiting) if stays(found, hour) else None
         yield lambda captured: stay is not None and _is_due(context, workspace, stay, captured)
+
+
+def is_staying(tags: Mapping[str, str]) -> bool:
+    """True for the tags of a run that stays: a sensor asked for it, for one archive."""
+    return WHY_TAG in tags and ACCOUNT_TAG not in tags
 
 
 def _is_due(
@@ -50,16 +54,29 @@ def _is_due(
 
 
 class _Queue:
-    """Dagster's queue of runs: one that waits may want the place of this run in a pool, or among all."""
+    """Dagster's queue of runs: one that waits may want the place of a run that stays, in a pool or among all.
 
-    def __init__(self, instance: DagsterInstance) -> None:
-        self._instance = instance
+    Runs that stay end in the order in which they were created, one for each that waits: if all ended for one, all
+    would be started again."""
+
+    def __init__(self, instance: DagsterInstance, run_id: str) -> None:
+        self._instance, self._run_id = instance, run_id
         # By time.monotonic().
         self._looked_at = float("-inf")
 
     def is_waiting(self) -> bool:
-        """True if a run waits in the queue, as seen within the last QUEUE_LOOK_S seconds."""
+        """True if a run waits in the queue for which this one is to end, as seen within the last QUEUE_LOOK_S
+        seconds."""
         if time.monotonic() - self._looked_at < QUEUE_LOOK_S:
             return False
         self._looked_at = time.monotonic()
-        return bool(self._instance.get_runs_count(RunsFilter(statuses=[DagsterRunStatus.QUEUED])))
+        waiting = self._instance.get_runs_count(RunsFilter(statuses=[DagsterRunStatus.QUEUED]))
+        return waiting > 0 and waiting > self._before()
+
+    def _before(self) -> int:
+        """The number of runs of captures that a sensor asked for before this one, and that have not ended."""
+        own = self._instance.get_run_record_by_id(self._run_id)
+        if own is None:
+            return 0
+        older = RunsFilter(statuses=[DagsterRunStatus.STARTED], created_before=own.create_timestamp)
+        return sum(is_staying(run.tags) for run in self._instance.get_runs(older))
