@@ -88,15 +88,15 @@ def test_a_rule_follows_its_file(nats3: Command, settings: Settings, folder: Non
     nats3.ok("store", "set", "ORDERS", "--zstd-level", "7")
     write(accounts=[{"name": "all", "bucket": bucket, "exclude": ["tmp*"]}])
     planned = nats3.ok("store", "apply", "-f", "a.yaml", "--dry-run")
-    assert "max age: 5m -> 1m" in planned.out
+    assert "max age: 5m -> 30s" in planned.out
     assert "1 stream to be archived" in " ".join(planned.out.split())
     done = applied(nats3)
     assert {one["field"]: (one["old"], one["new"]) for one in done["accounts"][0]["changes"]} == {
         "exclude": (["tmp*", "KV_*"], ["tmp*"]),
-        "max_age_s": (300, 60),
+        "max_age_s": (300, 30),
     }
     orders = nats3.ok("store", "get", "ORDERS", "-o", "json").json
-    assert (orders["max_age_s"], orders["zstd_level"]) == (60, 7)
+    assert (orders["max_age_s"], orders["zstd_level"]) == (30, 7)
     tick(settings)
     assert names(nats3) == {"ORDERS", "KV_a"}
 
@@ -143,7 +143,7 @@ def test_of_two_rules_the_first_has_a_stream(nats3: Command, settings: Settings,
     assert [(one["name"], one["streams"]) for one in done["accounts"]] == [("z_kv", 1), ("a_all", 2)]
     tick(settings)
     assert nats3.ok("store", "get", "KV_a", "-o", "json").json["max_age_s"] == 7
-    assert nats3.ok("store", "get", "ORDERS", "-o", "json").json["max_age_s"] == 60
+    assert nats3.ok("store", "get", "ORDERS", "-o", "json").json["max_age_s"] == 30
 
 
 def test_defaults_count_for_rules(nats3: Command, folder: None, bucket: str) -> None:
@@ -205,7 +205,7 @@ def test_what_cannot_change_is_refused(nats3: Command, settings: Settings, folde
     assert refused.json["accounts"][0]["refused"].startswith(reason)
     assert names(nats3) == set()
     (rule,) = nats3.ok("account", "list", "-o", "json").json
-    assert (rule["prefix"], rule["max_age_s"]) == ("a", 60)
+    assert (rule["prefix"], rule["max_age_s"]) == ("a", 30)
 
 
 def test_what_is_exported_is_found_unchanged(nats3: Command, settings: Settings, folder: None, bucket: str) -> None:

@@ -25,7 +25,7 @@ def test_a_change_shows_before_and_after(nats3: Command) -> None:
         "archive       ev",
         "max messages  1,000,000 -> 5,000",
         "max bytes     64 MiB -> 1 MiB",
-        "max age       1m -> 5m",
+        "max age       30s -> 5m",
     ]
     # As it was given, and by words where 0 is none.
     given = ("--keep", "40h", "--compact-after", "90m", "--keep-bytes", "1GB", "--retry-delay", "1d")

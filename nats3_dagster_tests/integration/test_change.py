@@ -41,7 +41,7 @@ def test_what_may_change_changes_together(two: tuple[Workspace, Workspace], logs
     assert [(one.field, one.old, one.new) for one in done.differences] == [
         ("max_messages", 1_000_000, 5),
         ("max_bytes", 64 << 20, 6),
-        ("max_age_s", 60, 7),
+        ("max_age_s", 30, 7),
         ("zstd_level", 3, 8),
         ("paused", False, True),
     ]

@@ -122,9 +122,9 @@ def test_one_message_at_the_head_of_a_full_stream_is_the_next_to_be_lost(
             "limit": "max_msgs",
             "sequences_gone": 0,
             "waits_hours": 0.0,
-            # By the archive's max_age of 60 s.
-            "warns_after_s": 4560,
-            "fails_after_s": 90960,
+            # By the archive's max_age of 30 s.
+            "warns_after_s": 4530,
+            "fails_after_s": 90930,
         }
     assert ticked.cursor == "error"
 

@@ -153,8 +153,8 @@ def test_hours_begin_with_the_oldest_message_and_hold_the_current_one(loaded: De
     policies = {name: node.backfill_policy for name, node in nodes.items()}
     for name in ("chunks", "sealed"):
         node = loaded.resolve_asset_graph().get(AssetKey(["orders", name]))
-        # By the archive's max_age of 60 s.
-        assert node.freshness_policy == FreshnessPolicy.time_window(timedelta(seconds=90960), timedelta(seconds=4560))
+        # By the archive's max_age of 30 s.
+        assert node.freshness_policy == FreshnessPolicy.time_window(timedelta(seconds=90930), timedelta(seconds=4530))
         assert node.metadata["dagster/column_schema"] == COLUMNS
         assert node.tags["dagster/storage_kind"] == "s3"
     most = {name: p.max_partitions_per_run for name, p in policies.items() if p}

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.needs_nats("2.15"), pytest.mark.steady_hour(60)]
 HOUR_S = 3600.0
 DELETED = "The stream has deleted 50 sequences that were not captured"
 # By the minute of the hour in which the test runs.
-WAITS = re.compile(r"It waits for (29|30)\.\d hours, and a capture is due after 60 s")
+WAITS = re.compile(r"It waits for (29|30)\.\d hours, and a capture is due after 30 s")
 
 
 def says(instance: DagsterInstance, state: str) -> tuple[str, str, dict[str, str]]:

@@ -152,5 +152,5 @@ def _code(path: Path) -> list[str]:
 
 
 def _is_of_another_program(line: str) -> bool:
-    """spark-submit's options."""
-    return "--properties-file" in line or "--driver-java-options" in line
+    """Options of spark-submit, and of the server that `nats3 connect-server` becomes."""
+    return any(f'"{option}"' in line for option in ("--properties-file", "--driver-java-options", "--class", "--conf"))

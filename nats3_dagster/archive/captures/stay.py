@@ -26,7 +26,7 @@ LONGEST_S = 600.0
 MOST_AGE_S = 60
 # Between two looks at the stream: a quarter of the threshold of age, within these bounds.
 LOOK_S = (0.5, 5.0)
-# Whoever waits so long keeps no connection to Postgres: another one takes 5 ms, and a server has some hundred.
+# A run that waits so long keeps no connection to Postgres: another one takes 5 ms, and a server has some hundred.
 _REST_S = 2.0
 # Without a new message a run stays for the threshold of age, and so long at least.
 IDLE_S = 5.0
