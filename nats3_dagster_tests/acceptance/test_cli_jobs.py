@@ -30,7 +30,7 @@ def test_options_of_the_peer_create_a_job_of_any_name(nats3: Command, stream: Wi
     batch = ("--batch-max-bytes", "2000000", "--batch-max-count", "500", "--codec", "json")
     made = nats3.ok("--output", "json", *words, *batch)
     assert (made.json["archive"], made.json["name"]) == ("job_1", "job-1")
-    assert (made.json["max_bytes"], made.json["max_messages"], made.json["max_age_s"]) == (2_000_000, 500, 60)
+    assert (made.json["max_bytes"], made.json["max_messages"], made.json["max_age_s"]) == (2_000_000, 500, 30)
     assert "Chunks are Parquet" in made.err
     both = nats3.refused(*words, *batch, "--max-bytes", "1")
     assert both == "2 Error: --max-bytes and --batch-max-bytes are the same. Give one of them"
