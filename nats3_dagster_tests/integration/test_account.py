@@ -255,7 +255,7 @@ def test_a_changed_rule_changes_its_archives(workspace: Workspace, wire: Wire, b
     assert (done.archives, done.failed) == (("A", "B"), {})
     assert one_tick(workspace).released == ["tmp"]
     ages = {archive.name: archive.spec.max_age_s for archive in workspace.catalog.archives.all()}
-    assert ages == {"A": 5, "B": 5, "tmp": 60}  # it goes on, by itself
+    assert ages == {"A": 5, "B": 5, "tmp": 30}  # it goes on, by itself
     assert rules.change(workspace, "all", wanted).archives == ()
     assert rules.change(workspace, "all", {"exclude": ()}).archives == ()
     # It is an archive like any other now.

@@ -67,7 +67,7 @@ def test_applying_creates_changes_and_removes_and_again_does_nothing(
     second = declared(bucket, EV | {"subjects": ["ev.b", "ev.a"]}, LOGS | {"max_age": "5m"})
     planned = plan(workspace, second, prune=True)
     assert actions(planned) == {"ev": "unchanged", "jobs": "remove", "logs": "change"}
-    assert [(d.field, d.old, d.new) for one in planned for d in one.differences] == [("max_age_s", 60, 300)]
+    assert [(d.field, d.old, d.new) for one in planned for d in one.differences] == [("max_age_s", 30, 300)]
     done = list(perform(workspace, planned))
     assert [(one.planned.name, one.done) for one in done] == [("logs", True), ("jobs", True)]
     assert done[1].removed
@@ -75,7 +75,7 @@ def test_applying_creates_changes_and_removes_and_again_does_nothing(
     logs = workspace.catalog.archives.get("logs")
     assert (logs.spec.max_age_s, logs.paused) == (300, True)
     planned = plan(workspace, declared(bucket, EV | {"subjects": ["ev.a", "ev.b"]}, LOGS))
-    assert [(d.field, d.old, d.new) for one in planned for d in one.differences] == [("max_age_s", 300, 60)]
+    assert [(d.field, d.old, d.new) for one in planned for d in one.differences] == [("max_age_s", 300, 30)]
 
 
 REFUSED = [

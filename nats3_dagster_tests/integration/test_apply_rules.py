@@ -65,7 +65,7 @@ def test_two_who_apply_the_same_at_once_both_find_it_done(
     assert errors(results) == []
     assert {one.done for result in results for one in result} == {True}
     found = {one.name: one.rule.max_age_s for one in two[0].catalog.accounts.rules()}
-    assert found == {"kept": 300, "new": 60}
+    assert found == {"kept": 300, "new": 30}
 
 
 def test_a_rule_that_was_made_again_meanwhile_is_not_touched(two: tuple[Workspace, Workspace], bucket: str) -> None:
