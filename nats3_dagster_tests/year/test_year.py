@@ -196,12 +196,12 @@ def test_an_attempt_holds_a_page_of_what_is_pending(
         fill_replay(in_folder)
 
         def publish(job: ReplayJob, chunks: tuple[Chunk, ...]) -> tuple[list[ChunkResult], None]:
-            gc.collect()
-            held.append(sum(isinstance(one, Chunk) for one in gc.get_objects()))
+            held.append(_chunks_held() - before)
             read.append(_rows_read(in_folder.catalog, watcher))
             assert len(job.done) == min(len(held) - 1, 1)
             return [ChunkResult(c.id, c.meta.messages, c.meta.messages, 0, 0) for c in chunks], None
 
+        before = _chunks_held()  # of tests before this one
         done = drive(in_folder, REPLAY, publish)
     assert (done.chunks, len(held), max(held)) == (PENDING.chunks, 10, 200)
     for_a_page = [later - earlier for earlier, later in pairwise(read)]
@@ -216,6 +216,11 @@ def test_a_sample_has_its_number_of_chunks(postgres_url: str, workspace: Workspa
     chunks, total = sample_chunks(workspace, logs, 5)
     ids = {one.id for one in chunks}
     assert (len(ids), total) == (5, 9)
+
+
+def _chunks_held() -> int:
+    gc.collect()
+    return sum(isinstance(one, Chunk) for one in gc.get_objects())
 
 
 def _rows_read(catalog: Catalog, watcher: "psycopg.Connection[Any]") -> int:
