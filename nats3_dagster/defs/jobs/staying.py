@@ -35,7 +35,9 @@ def staying(context: AssetExecutionContext, settings: Settings, archive: str, ho
 
     with Workspace(settings) as workspace:
         found = workspace.catalog.archives.get(archive)
-        stay = Stay(found, hour, _Queue(context.instance, context.run.run_id).is_waiting) if stays(found, hour) else None
+        stay = (
+            Stay(found, hour, _Queue(context.instance, context.run.run_id).is_waiting) if stays(found, hour) else None
+        )
         yield lambda captured: stay is not None and _is_due(context, workspace, stay, captured)
 
 
