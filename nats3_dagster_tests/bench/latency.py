@@ -41,9 +41,10 @@ from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, Chunk, SeqRange
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.bench.processes import Samples, Use, ended_s, own_use, sampled, tree_of, use_of
+from nats3_dagster_tests.bench.processes import Samples, Use, ended_s, own_use, sampled, use_of
 from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.pictures import Panel, draw_lines
+from nats3_dagster_tests.support.process_use import tree_of
 from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]

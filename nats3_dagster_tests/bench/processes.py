@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from nats3_dagster_tests.support.process_use import memory_mb, own_processor_s, processor_s
+
 # Between two samples.
 EVERY_S = 1.0
 
@@ -73,14 +75,6 @@ def sampled(probes: Mapping[str, Probe]) -> Iterator[Samples]:
         look()
 
 
-def tree_of(pid: int) -> list[psutil.Process]:
-    """The process and all that it has started and that live; none when it has ended."""
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    return []
-
-
 def use_of(processes: Iterable[psutil.Process]) -> Use:
     """The use of these processes, and the processor time of their children that have ended."""
     return sum((own_use(process) + Use(ended_s(process)) for process in processes), Use())
@@ -89,13 +83,12 @@ def use_of(processes: Iterable[psutil.Process]) -> Use:
 def own_use(process: psutil.Process) -> Use:
     """The use of the process itself. Of memory that it shares with others, as a forked worker does, it has its part."""
     with suppress(psutil.Error):
-        memory = process.memory_full_info()
-        return Use(sum(process.cpu_times()[:2]), getattr(memory, "pss", memory.rss) / 1e6)
+        return Use(own_processor_s(process), memory_mb(process))
     return Use()
 
 
 def ended_s(process: psutil.Process) -> float:
     """Processor seconds of the children that have ended, and that it has waited for."""
     with suppress(psutil.Error):
-        return sum(process.cpu_times()[2:4])
+        return processor_s(process) - own_processor_s(process)
     return 0.0

@@ -18,6 +18,8 @@ from types import TracebackType
 
 import psutil
 
+from nats3_dagster_tests.support.process_use import memory_mb, processor_s, status_mb, tree_of
+
 SAMPLE_S = 0.1
 # In the first second: a short command has peaks too.
 FIRST_SAMPLE_S = 0.02
@@ -128,7 +130,7 @@ class Meter:
             self._look()
 
     def _look(self) -> None:
-        processes = _tree(self.process.pid)
+        processes = tree_of(self.process.pid)
         memory = [_memory_mb(process) for process in processes]
         # The kernel knows the peak of one process exactly.
         whole = _peak_of_one_mb(self.process.pid) if len(memory) == 1 else sum(memory)
@@ -136,19 +138,12 @@ class Meter:
         self._cpu_s = max(self._cpu_s, _cpu_s([self.process.pid]))
 
 
-def _tree(pid: int) -> list[psutil.Process]:
-    with suppress(psutil.Error):
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    return []
-
-
 def _cpu_s(pids: Sequence[int]) -> float:
     """Processor time of these trees of processes, with that of children that ended and were waited for."""
     total = 0.0
-    for process in [process for pid in pids for process in _tree(pid)]:
+    for process in [process for pid in pids for process in tree_of(pid)]:
         with suppress(psutil.Error):
-            total += sum(process.cpu_times()[:4])
+            total += processor_s(process)
     return total
 
 
@@ -159,18 +154,16 @@ def _ended_children_s() -> float:
 
 
 def _memory_mb(process: psutil.Process) -> float:
-    """Memory of a process in MB; on Linux each shared page by its share."""
+    """Memory of a process in MB, 0 when it is gone."""
     with suppress(psutil.Error):
-        info = process.memory_full_info() if psutil.LINUX else process.memory_info()
-        return getattr(info, "pss", info.rss) / 1e6
+        return memory_mb(process)
     return 0.0
 
 
 def _peak_of_one_mb(pid: int) -> float:
-    """Peak memory of a process as the kernel noted it (VmHWM), in MB; elsewhere what it has now."""
-    with suppress(OSError, StopIteration):
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) * 1024 / 1e6
+    """Peak memory of a process as the kernel noted it, in MB; elsewhere what it has now."""
+    with suppress(OSError):
+        return status_mb(pid, "VmHWM")
     with suppress(psutil.Error):
-        return _memory_mb(psutil.Process(pid))
+        return memory_mb(psutil.Process(pid))
     return 0.0

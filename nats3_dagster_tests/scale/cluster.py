@@ -14,6 +14,7 @@ import psutil
 import pyspark
 
 from nats3_dagster.dev.process import HOST, wait_for
+from nats3_dagster_tests.support.process_use import tree_of
 
 SPARK_HOME = Path(pyspark.__file__).parent
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -71,14 +72,7 @@ class Cluster:
         return [process.pid for process in self._tree()]
 
     def _tree(self) -> list[psutil.Process]:
-        found: list[psutil.Process] = []
-        for started in self._processes:
-            try:
-                root = psutil.Process(started.pid)
-                found += [root, *root.children(recursive=True)]
-            except psutil.Error:
-                continue
-        return found
+        return [process for started in self._processes for process in tree_of(started.pid)]
 
     def _spawn(self, name: str, before: tuple[str, ...], *words: str) -> Path:
         environment = os.environ | {

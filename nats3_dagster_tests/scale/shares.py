@@ -1,13 +1,14 @@
-"""How much of the processors each part used, from /proc: the shares say where a run stops."""
+"""How much of the processors each part used: the shares say where a run stops."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+import psutil
+
+from nats3_dagster_tests.support.process_use import own_processor_s
+
 _EVERY_S = 0.25
 Pids = Callable[[], Mapping[str, list[int]]]
 
@@ -50,9 +51,8 @@ class Shares:
     def _look(self, *, is_first: bool = False) -> None:
         for part, pids in self._pids().items():
             for pid in pids:
-                with suppress(OSError, IndexError):
-                    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                    seconds = (int(fields[11]) + int(fields[12])) / _TICKS
+                with suppress(psutil.Error):
+                    seconds = own_processor_s(psutil.Process(pid))
                     # One that began later began with nothing.
                     self._first.setdefault(pid, seconds if is_first else 0.0)
                     self._last[pid] = (part, seconds)

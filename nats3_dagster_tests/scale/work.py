@@ -29,6 +29,7 @@ from nats3_dagster_tests.scale.shares import Shares
 from nats3_dagster_tests.soak.judge import Archived, Limits, judge_archive, read_archive, read_catalog
 from nats3_dagster_tests.soak.judge_outputs import judge_target, read_target
 from nats3_dagster_tests.soak.truth import ACKED, UNKNOWN, Truth, hash_of
+from nats3_dagster_tests.support.process_use import tree_of
 from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]
@@ -161,14 +162,7 @@ def _servers_of(servers: Servers) -> dict[str, list[int]]:
 
 
 def _tree(pids: Sequence[int]) -> list[int]:
-    found: list[int] = []
-    for pid in pids:
-        try:
-            process = psutil.Process(pid)
-            found += [pid, *(child.pid for child in process.children(recursive=True))]
-        except psutil.Error:
-            continue
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(process.pid for pid in pids for process in tree_of(pid)))
 
 
 def judge_captured(servers: Servers, archive: str, truth: Truth) -> tuple[Archived, list[str]]:

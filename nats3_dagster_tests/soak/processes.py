@@ -17,6 +17,7 @@ import psutil
 
 from nats3_dagster.dev.process import HOST, Process, answers, free_port
 from nats3_dagster.dev.stack import Stack
+from nats3_dagster_tests.support.process_use import tree_of
 
 ROOT = Path(__file__).parents[2]
 # What may be killed; `run` is a process of a run, `replay` the one that follows.
@@ -108,7 +109,7 @@ class Processes:
             # The code server alone: its runs live.
             process = self._running[role]
             self._orphans = self.runs()
-            mine = {run.pid for run in self._orphans} | {p.pid for run in self._orphans for p in _children(run)}
+            mine = {run.pid for run in self._orphans} | {pid for run in self._orphans for pid in _tree(run.pid)}
             for child in [psutil.Process(process.pid), *process.children]:
                 if child.pid not in mine:
                     with suppress(psutil.NoSuchProcess):
@@ -177,15 +178,7 @@ class Processes:
 
 
 def _tree(pid: int) -> list[int]:
-    with suppress(psutil.Error):
-        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-    return []
-
-
-def _children(process: psutil.Process) -> list[psutil.Process]:
-    with suppress(psutil.Error):
-        return process.children(recursive=True)
-    return []
+    return [process.pid for process in tree_of(pid)]
 
 
 def _is_run(process: psutil.Process) -> bool:

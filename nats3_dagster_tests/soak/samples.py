@@ -16,6 +16,7 @@ import psutil
 import psycopg
 
 from nats3_dagster_tests.soak.processes import Processes
+from nats3_dagster_tests.support.process_use import status_mb
 
 EVERY_S = 5.0
 # Rows of all tables of the catalog and of Dagster in one statement.
@@ -71,13 +72,13 @@ class Sampler:
     def _ask_processes(self) -> Sample:
         memory, files, counts = dict[str, float](), dict[str, float](), dict[str, float]()
         for role, pids in self._processes.pids().items():
-            rss = opened = 0
+            unshared, opened = 0.0, 0
             for pid in pids:
-                with suppress(psutil.Error):
-                    process = psutil.Process(pid)
-                    rss += _unshared(pid)
-                    opened += process.num_fds()
-            memory[role], files[role], counts[role] = rss / 1e6, opened, len(pids)
+                with suppress(psutil.Error, OSError):
+                    # Without what it shares with others, such as the buffers of Postgres.
+                    unshared += status_mb(pid, "RssAnon")
+                    opened += psutil.Process(pid).num_fds()
+            memory[role], files[role], counts[role] = unshared, opened, len(pids)
         return {"memory": memory, "open files": files, "processes": counts}
 
     def _ask_nats(self) -> Sample:
@@ -110,14 +111,6 @@ class Sampler:
         with urllib.request.urlopen(self._processes.metrics_url, timeout=4) as answer:
             size = len(answer.read())
         return {"scrape": {"ms": (time.monotonic() - began) * 1000, "KB": size / 1000}}
-
-
-def _unshared(pid: int) -> int:
-    """The memory of a process without what it shares with others, such as the buffers of Postgres: in bytes."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) << 10
-    return 0
 
 
 def _get(url: str) -> dict[str, Any]:

@@ -1,23 +1,23 @@
 """Spark's Python workers as the kernel sees them: their memory, read from outside (Linux)."""
 
-import re
 from contextlib import suppress
-from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
 import psutil
+
+from nats3_dagster_tests.support.process_use import status_mb, tree_of
 
 _DAEMON = "nats3_dagster.pipeline.worker_daemon"
 
 
 def peak_mb(pid: int) -> float:
     """The most memory that the process has had so far (VmHWM). Raises OSError when it is gone."""
-    return _status_mb(pid, "VmHWM")
+    return status_mb(pid, "VmHWM")
 
 
 def resident_mb(pid: int) -> float:
     """The memory that the process has now (VmRSS). Raises OSError when it is gone."""
-    return _status_mb(pid, "VmRSS")
+    return status_mb(pid, "VmRSS")
 
 
 def worker_peaks_mb(command: Popen[bytes], timeout_s: float) -> dict[int, float]:
@@ -25,7 +25,7 @@ def worker_peaks_mb(command: Popen[bytes], timeout_s: float) -> dict[int, float]
     it does not."""
     peaks: dict[int, float] = {}
     for _ in range(int(timeout_s / 0.05)):
-        for process in psutil.Process(command.pid).children(recursive=True):
+        for process in tree_of(command.pid)[1:]:
             with suppress(psutil.Error, OSError):
                 # Spark's JVM has the module's name among its settings, and is none.
                 if _DAEMON in process.cmdline()[1:3]:
@@ -34,10 +34,3 @@ def worker_peaks_mb(command: Popen[bytes], timeout_s: float) -> dict[int, float]
             command.wait(0.05)
             return peaks
     raise TimeoutExpired(command.args, timeout_s)
-
-
-def _status_mb(pid: int, field: str) -> float:
-    match = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    if match is None:  # it has ended, and nobody has asked for its exit status
-        raise ProcessLookupError(pid)
-    return int(match[1]) * 1024 / 1e6
