@@ -22,7 +22,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import boto3
 import hypothesis
 import nats as nats_py
 import psutil
@@ -460,13 +459,9 @@ def seaweedfs(server_folder: Path) -> Iterator[StoreOptions]:
 @pytest.fixture(scope="session")
 def s3_client(s3_server: S3Server) -> Iterator[Any]:
     """A plain boto3 client: the view of somebody who does not use our code."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=s3_server.endpoint,
-        region_name=s3_server.region,
-        aws_access_key_id=s3_server.access_key,
-        aws_secret_access_key=s3_server.secret_key,
-    )
+    from nats3_dagster_tests.support.s3_client import plain_client
+
+    client = plain_client(s3_server.options)
     yield client
     client.close()
 

@@ -54,6 +54,15 @@ class Answers:
         return [one for many in self.seconds.values() for one in many]
 
 
+def print_percentiles(title: str, took_ms: dict[str, list[float]]) -> None:
+    """Prints the median and the slowest hundredth of each kind of read."""
+    reads = max(map(len, took_ms.values()))
+    table = new_table(f"{title}, {reads} reads each, ms", "read", "p50", "p99")
+    for name, took in took_ms.items():
+        table.add_row(name, f"{share(took, 0.5):.1f}", f"{share(took, 0.99):.1f}")
+    print_table(table)
+
+
 def share(values: list[float], part: float) -> float:
     """The value that `part` of them do not exceed."""
     return sorted(values)[min(len(values) - 1, int(part * len(values)))]

@@ -21,9 +21,8 @@ from nats3_dagster.chunks.footer_cache import FooterCache
 from nats3_dagster.model import Archive, Message
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.bench import servers
-from nats3_dagster_tests.bench.api import share
+from nats3_dagster_tests.bench.api import print_percentiles, share
 from nats3_dagster_tests.bench.payloads import payloads
-from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.points import T0, add_chunk, create, message
 
 LIMIT_MS, AT_MOST = 30.0, 2.0
@@ -134,11 +133,7 @@ def measure(workspace: Workspace, archive: Archive, chunks: int, reads: int) -> 
 
 
 def print_results(took_ms: dict[str, list[float]], chunks: int) -> None:
-    reads = max(map(len, took_ms.values()))
-    table = new_table(f"one message of {chunks:,} chunks, {reads} reads each, ms", "read", "p50", "p99")
-    for name, took in took_ms.items():
-        table.add_row(name, f"{share(took, 0.5):.1f}", f"{share(took, 0.99):.1f}")
-    print_table(table)
+    print_percentiles(f"one message of {chunks:,} chunks", took_ms)
 
 
 def _verdict(medians: dict[int, dict[str, float]]) -> str | None:

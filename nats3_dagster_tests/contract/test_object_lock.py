@@ -1,9 +1,7 @@
 """Object Lock and versions on a real store that has them: versitygw, which `make object-lock-store` builds with Go."""
 
 import hashlib
-from typing import Any
 
-import boto3
 import pytest
 
 from nats3_dagster.archive.health.store_health import check
@@ -11,6 +9,7 @@ from nats3_dagster.errors import AccessRefused
 from nats3_dagster.objects import Bucket, StoreOptions, delete_version, delete_versions, get_version, list_versions
 from nats3_dagster.objects import versions as versions_module
 from nats3_dagster.settings import Settings
+from nats3_dagster_tests.support.s3_client import plain_client
 
 LOCKED, VERSIONED = "locked", "versioned"
 
@@ -18,7 +17,7 @@ LOCKED, VERSIONED = "locked", "versioned"
 @pytest.fixture(scope="module")
 def gateway(versitygw: StoreOptions) -> StoreOptions:
     """The gateway, with a bucket that locks objects for a day and one that keeps versions."""
-    client = _client(versitygw)
+    client = plain_client(versitygw)
     client.create_bucket(Bucket=LOCKED, ObjectLockEnabledForBucket=True)
     retention = {"DefaultRetention": {"Mode": "COMPLIANCE", "Days": 1}}
     client.put_object_lock_configuration(
@@ -27,16 +26,6 @@ def gateway(versitygw: StoreOptions) -> StoreOptions:
     client.create_bucket(Bucket=VERSIONED)
     client.put_bucket_versioning(Bucket=VERSIONED, VersioningConfiguration={"Status": "Enabled"})
     return versitygw
-
-
-def _client(options: StoreOptions) -> Any:
-    return boto3.client(
-        "s3",
-        endpoint_url=options.endpoint,
-        region_name=options.region,
-        aws_access_key_id=options.access_key_id,
-        aws_secret_access_key=options.secret_access_key,
-    )
 
 
 def put(bucket: Bucket, key: str, data: bytes) -> None:

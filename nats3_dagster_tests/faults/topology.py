@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import boto3
 import psycopg
 from psycopg import sql
 
@@ -26,6 +25,7 @@ from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.process import free_port
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster_tests.faults.jobs import FORKS
+from nats3_dagster_tests.support.s3_client import plain_client
 from nats3_dagster_tests.support.servers.s3_proxy import S3Proxy
 from nats3_dagster_tests.support.servers.tcp_proxy import TcpProxy
 from nats3_dagster_tests.support.wire import Wire
@@ -216,23 +216,13 @@ class Topology:
         server = S3Server(self.folder / "s3")
         self._stack.callback(server.kill)
         server.start()
-        self.client_of(server).create_bucket(Bucket=BUCKET)
+        plain_client(server.options).create_bucket(Bucket=BUCKET)
         return server
 
     @cached_property
     def s3_client(self) -> Any:
         """A plain boto3 client, past the proxy."""
-        return self.client_of(self.s3)
-
-    @staticmethod
-    def client_of(server: S3Server) -> Any:
-        return boto3.client(
-            "s3",
-            endpoint_url=server.endpoint,
-            region_name=server.region,
-            aws_access_key_id=server.access_key,
-            aws_secret_access_key=server.secret_key,
-        )
+        return plain_client(self.s3.options)
 
     @cached_property
     def s3_proxy(self) -> S3Proxy:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
-
 from nats3_dagster.dev.postgres import Postgres
 from nats3_dagster.dev.s3.server import S3Server
 from nats3_dagster_tests.peers.meter import Meter, ServerPids
+from nats3_dagster_tests.support.s3_client import plain_client
 from nats3_dagster_tests.support.wire import Wire
 
 STREAM, PREFIX = "BENCH", "bench.in."
@@ -72,26 +71,17 @@ class Place:
 
     def clear(self) -> None:
         """Removes the objects of the bucket: the next trial has the disk and the store as this one had them."""
+        client = plain_client(self.s3.options)
         for key, _ in self._objects():
-            self._client.delete_object(Bucket=self.bucket, Key=key)
+            client.delete_object(Bucket=self.bucket, Key=key)
 
     def _objects(self) -> Iterator[tuple[str, int]]:
         """Yields key and size of each object; nothing where the bucket was not made."""
-        client = self._client
+        client = plain_client(self.s3.options)
         if self.bucket not in (bucket["Name"] for bucket in client.list_buckets()["Buckets"]):
             return
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket):
             yield from ((entry["Key"], entry["Size"]) for entry in page.get("Contents", ()))
-
-    @property
-    def _client(self) -> Any:
-        return boto3.client(
-            "s3",
-            endpoint_url=self.s3.endpoint,
-            region_name=self.s3.region,
-            aws_access_key_id=self.s3.access_key,
-            aws_secret_access_key=self.s3.secret_key,
-        )
 
 
 def folder_bytes(folder: Path) -> int:

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import boto3
 import numpy as np
 import psutil
 import psycopg
-from botocore.config import Config
 
 from nats3_dagster.dev.process import HOST
 from nats3_dagster_tests.bench.payloads import payloads
@@ -30,6 +28,7 @@ from nats3_dagster_tests.soak.judge import Archived, Limits, judge_archive, read
 from nats3_dagster_tests.soak.judge_outputs import judge_target, read_target
 from nats3_dagster_tests.soak.truth import ACKED, UNKNOWN, Truth, hash_of
 from nats3_dagster_tests.support.process_use import tree_of
+from nats3_dagster_tests.support.s3_client import plain_client
 from nats3_dagster_tests.support.wire import Wire
 
 ROOT = Path(__file__).parents[2]
@@ -168,12 +167,7 @@ def _tree(pids: Sequence[int]) -> list[int]:
 def judge_captured(servers: Servers, archive: str, truth: Truth) -> tuple[Archived, list[str]]:
     """The archive, and a line for each broken promise."""
     settings = servers.settings
-    client = boto3.client(
-        "s3",
-        endpoint_url=os.environ["AWS_ENDPOINT_URL_S3"],
-        region_name=os.environ["AWS_REGION"],
-        config=Config(s3={"addressing_style": "path"}),
-    )
+    client = plain_client(servers.s3.options)
     with psycopg.connect(settings.postgres) as connection:
         archived = read_archive(
             archive,
