@@ -105,10 +105,12 @@ def connect_fault(text: str) -> str | None:
 
 def connect_with_token(address: str, token: str) -> str:
     """Returns the address of a Spark Connect server with this token, unless it has one. It is then a secret."""
-    if ";token=" in address:
-        return address
-    base = address.rstrip("/;") + (";" if "/;" in address else "/;")
-    return f"{base}token={quote(token, safe='')}"
+    return address if ";token=" in address else connect_with(address, f"token={quote(token, safe='')}")
+
+
+def connect_with(address: str, parameters: str) -> str:
+    """Returns the address of a Spark Connect server with these parameters after its own."""
+    return f"{address.rstrip('/;')}{';' if '/;' in address else '/;'}{parameters}"
 
 
 def master_fault(text: str) -> str | None:

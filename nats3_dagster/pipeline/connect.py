@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from nats3_dagster.addresses import connect_with
 from nats3_dagster.errors import EngineError, Nats3Error, OperatorError
 from nats3_dagster.pipeline.java import CONNECT_PORT, RELEASE
 from nats3_dagster.redaction import brief, redacted
@@ -139,10 +140,10 @@ def _with_session(remote: str) -> Iterator[str]:
     if "session_id=" in remote:
         yield remote
         return
-    base = remote.rstrip("/;") + (";" if "/;" in remote else "/;")
     user = "" if "user_id=" in remote else "user_id=nats3;"
     for generation in range(_GENERATIONS):
-        yield f"{base}{user}session_id={uuid.uuid5(uuid.NAMESPACE_URL, f'nats3/{__version__}/{generation}')}"
+        session_id = uuid.uuid5(uuid.NAMESPACE_URL, f"nats3/{__version__}/{generation}")
+        yield connect_with(remote, f"{user}session_id={session_id}")
 
 
 def _open(url: str) -> SparkSession | None:
