@@ -138,3 +138,19 @@ class ReplayChunk:
     attempt: int | None
     dagster_run_id: str | None
     finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayHour:
+    """The results of a replay for the chunks of an hour."""
+
+    hour: str
+    chunks: int
+    # Messages, as in ChunkResult.
+    selected: int
+    published: int
+    found: int
+    duplicates: int
+    expired: int
+    # Ids of the runs of Dagster that recorded them.
+    runs: list[str]

@@ -4,7 +4,7 @@ Invariant: a replay counts as paused only after its driver has released it (a lo
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from nats3_dagster.errors import Conflict, EngineError, TargetError, WrongState
@@ -65,41 +65,29 @@ def delete_chunks(workspace: Workspace, replay_id: str, chunk_ids: Collection[in
     if not whole:
         return 0
     kept = {hour for one in _kept_for(workspace, replay_id, archive, whole) for hour in one.hours}
-    ids = [chunk_id for chunk_id, hour in whole.items() if hour not in kept]
+    ids = [chunk_id for hour, chunks in whole.items() if hour not in kept for chunk_id in chunks]
     return workspace.catalog.chunks.retire(archive, ids, replay_id=replay_id)
 
 
 def kept_for(workspace: Workspace, replay_id: str) -> tuple[Missing, ...]:
     """The hours whose chunks `delete_chunks` leaves, by the export that has not exported them."""
     archive, whole = _to_delete(workspace, replay_id, None)
-    live = [
-        Missing(one.export, hours)
-        for one in _kept_for(workspace, replay_id, archive, whole)
-        if (hours := tuple(h for h in one.hours if _has_live(workspace, archive, h, whole)))
-    ]
-    return tuple(live)
-
-
-def _has_live(workspace: Workspace, archive: Archive, hour: str, chunk_ids: Collection[int]) -> bool:
-    return any(chunk.id in chunk_ids for chunk in workspace.catalog.chunks.of_hour(archive, hour))
+    return _kept_for(workspace, replay_id, archive, whole)
 
 
 def _to_delete(
     workspace: Workspace, replay_id: str, chunk_ids: Collection[int] | None
-) -> tuple[Archive, dict[int, str]]:
-    """The replay's archive, and the live chunks that it published whole, each with its hour."""
-    replay = workspace.catalog.replays.get(replay_id)
-    archive = workspace.catalog.archives.get(replay.spec.archive)
+) -> tuple[Archive, Mapping[str, Sequence[int]]]:
+    """The replay's archive, and the live chunks that it published whole, by hour."""
+    catalog = workspace.catalog
+    replay = catalog.replays.get(replay_id)
+    archive = catalog.archives.get(replay.spec.archive)
     if replay.state != "succeeded" and replay.spec.poll_interval_s is None:
         return archive, {}
-    chunks = workspace.catalog.replay_chunks.results(replay_id)
-    whole = {c.chunk_id: c.hour for c in chunks if c.state == "done" and c.published + c.found == c.planned}
-    # A compaction may have put several of them, of this round and of earlier ones, into one chunk.
-    merged = workspace.catalog.replay_chunks.merged_whole(whole)
-    return archive, {id_: hour for id_, hour in whole.items() if chunk_ids is None or id_ in chunk_ids} | merged
+    return archive, catalog.replay_chunks.whole(replay_id, chunk_ids)
 
 
-def _kept_for(workspace: Workspace, replay_id: str, archive: Archive, whole: Mapping[int, str]) -> tuple[Missing, ...]:
+def _kept_for(workspace: Workspace, replay_id: str, archive: Archive, hours: Collection[str]) -> tuple[Missing, ...]:
     if workspace.catalog.replays.get(replay_id).spec.delete_unexported:
         return ()
-    return missing(workspace, archive, set(whole.values()))
+    return missing(workspace, archive, hours)

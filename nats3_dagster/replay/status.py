@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from nats3_dagster.errors import OperatorError, WrongState
-from nats3_dagster.model import Archive, Replay, ReplayChunk, ReplaySpec, Selection
+from nats3_dagster.model import Archive, Replay, ReplaySpec, Selection
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
@@ -81,15 +81,6 @@ def replayed_hours(workspace: Workspace, archive: Archive) -> dict[str, Replay]:
     for replay in sorted(succeeded, key=lambda replay: (replay.finished_at or replay.created_at, replay.id)):
         newest |= dict.fromkeys(hours[replay.id], replay)
     return newest
-
-
-def chunks_by_hour(workspace: Workspace, replay: Replay) -> dict[str, list[ReplayChunk]]:
-    """Returns the result of each chunk, in the order of the plan, by its hour; also of those that were retired
-    since."""
-    by_hour: dict[str, list[ReplayChunk]] = {}
-    for chunk in workspace.catalog.replay_chunks.results(replay.id):
-        by_hour.setdefault(chunk.hour, []).append(chunk)
-    return by_hour
 
 
 def _of_hours(selection: Selection) -> bool:

@@ -67,7 +67,7 @@ def test_chunks_are_pending_in_the_order_of_the_plan(catalog, logs, chunks):
     attempt = catalog.replays.start_attempt(ID)
     catalog.replay_chunks.record(ID, attempt, [_result(chunks[0])])
     assert catalog.replay_chunks.pending(ID, with_minutes=True).chunks == (chunks[2], chunks[1])
-    assert [(c.chunk_id, c.state, c.planned) for c in catalog.replay_chunks.results(ID)] == [
+    assert [(c.chunk_id, c.state, c.planned) for c in catalog.replay_chunks.last(ID, 9)] == [
         (chunks[2].id, "pending", 10),
         (chunks[0].id, "done", 10),
         (chunks[1].id, "pending", 10),
@@ -94,7 +94,7 @@ def test_a_replay_from_plan_to_success(catalog, logs, chunks):
     assert (done.selected, done.published, done.found, done.duplicates) == (24, 21, 3, 2)
     assert (done.state, done.error, done.chunks_done, done.run_ids) == ("succeeded", None, 3, ("run-1", "run-2"))
     assert done.created_at <= done.started_at <= done.finished_at
-    last = catalog.replay_chunks.results(ID)[2]
+    last = catalog.replay_chunks.last(ID, 9)[2]
     assert (last.published, last.found, last.attempt, last.dagster_run_id) == (7, 3, 2, "run-2")
     assert catalog.replay_chunks.of_chunk(chunks[2].id) == (last,)
     with pytest.raises(Conflict, match="has succeeded"):

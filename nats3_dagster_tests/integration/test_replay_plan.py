@@ -263,7 +263,7 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
     assert status.find(ws, replay_id) == begun
     assert status.statuses(ws, "ev") == (status.status(ws, replay_id),)
     assert status.status(ws, replay_id).state == "planned"
-    assert {hour: len(chunks) for hour, chunks in status.chunks_by_hour(ws, begun).items()} == dict.fromkeys(HOURS, 1)
+    assert {one.hour: one.chunks for one in ws.catalog.replay_chunks.hours(begun.id)} == dict.fromkeys(HOURS, 1)
     assert control.pause(ws, replay_id, "enough").state == "paused"
     with pytest.raises(OperatorError, match="does not run: it is paused"):
         control.pause(ws, replay_id, "enough")
@@ -278,14 +278,14 @@ def test_from_its_begin_to_its_end(ws: Workspace, wire: Wire, s3_client: Any, bu
         with pytest.raises(Conflict):
             control.delete(ws, replay_id)
     # The first chunk was published whole, of the second some messages were not selected.
-    first, second = (c.chunk_id for c in ws.catalog.replay_chunks.results(replay_id))
+    first, second = (c.chunk_id for c in ws.catalog.replay_chunks.last(replay_id, 1))
     results = [ChunkResult(first, 100, 100, 0, 0), ChunkResult(second, 60, 60, 0, 0)]
     ws.catalog.replay_chunks.record(replay_id, number, results)
     assert control.delete_chunks(ws, replay_id) == 0
     ws.catalog.replays.finish(replay_id, number, "succeeded")
     assert control.delete_chunks(ws, replay_id) == 1
     assert s3_client.list_objects_v2(Bucket=bucket)["KeyCount"] == 2  # until they are swept
-    assert set(status.chunks_by_hour(ws, begun)) == set(HOURS)
+    assert [one.hour for one in ws.catalog.replay_chunks.hours(begun.id)] == [*HOURS]
     control.delete(ws, replay_id)
     assert ws.catalog.replays.select(ws.catalog.archives.get("ev")) == ()
 
@@ -322,7 +322,7 @@ def test_chunks_that_an_export_lacks_are_deleted_only_when_that_is_asked_for(
     # An export that is declared while it runs.
     other = ws.catalog.exports.create(row, ExportSpec("other", "s3://lake/other"))
     number = ws.catalog.replays.start_attempt(begun.id)
-    results = [ChunkResult(c.chunk_id, 100, 100, 0, 0) for c in ws.catalog.replay_chunks.results(begun.id)]
+    results = [ChunkResult(c.chunk_id, 100, 100, 0, 0) for c in ws.catalog.replay_chunks.last(begun.id, 1)]
     ws.catalog.replay_chunks.record(begun.id, number, results)
     ws.catalog.replays.finish(begun.id, number, "succeeded")
     export = other

@@ -27,7 +27,7 @@ from nats3_dagster.catalog.replays.replay_rows import (
 from nats3_dagster.catalog.rows import ChunkRow
 from nats3_dagster.catalog.session.pool import Session
 from nats3_dagster.errors import CatalogError, Conflict
-from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult, DonePart, Incarnation, ReplayChunk
+from nats3_dagster.model import Chunk, ChunkMeta, ChunkResult, DonePart, Incarnation, ReplayChunk, ReplayHour
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,15 @@ class ReplayChunks:
         with self._session.reading() as sql:
             return tuple(row.part() for row in sql.rows(DoneRow, "done_chunks", replay=replay_id, chunks=ids))
 
-    def results(self, replay_id: str) -> tuple[ReplayChunk, ...]:
-        """Returns the result of each chunk, in the order of the plan."""
+    def hours(self, replay_id: str) -> tuple[ReplayHour, ...]:
+        """The results by hour, ascending; also of chunks that were retired since."""
         with self._session.reading() as sql:
-            return tuple(sql.rows(ReplayChunk, "replay_chunks", replay=replay_id))
+            return tuple(sql.rows(ReplayHour, "replay_hours", replay=replay_id))
+
+    def last(self, replay_id: str, each: int) -> tuple[ReplayChunk, ...]:
+        """The results of the last `each` chunks of each hour, in the order of the plan."""
+        with self._session.reading() as sql:
+            return tuple(sql.rows(ReplayChunk, "last_results", replay=replay_id, each=each))
 
     def whole_hours(self, replay_ids: Sequence[str]) -> dict[str, set[str]]:
         """The hours that each of these replays published whole, by its id: every chunk that the archive had of them
@@ -162,12 +167,13 @@ class ReplayChunks:
             )
         return parts
 
-    def merged_whole(self, chunk_ids: Collection[int]) -> dict[int, str]:
-        """The live chunks, with their hours, that have no messages but those of some of these, which a compaction
-        retired."""
+    def whole(self, replay_id: str, chunk_ids: Collection[int] | None = None) -> dict[str, list[int]]:
+        """By hour, the ids of the live chunks that the replay published whole, or those of them; and of the chunks
+        that a compaction made of nothing but chunks that it published whole."""
         with self._session.reading() as sql:
-            rows = sql.rows(WholeRow, "merged_whole", chunks=list(chunk_ids))
-        return {row.chunk_id: row.hour for row in rows}
+            ids = None if chunk_ids is None else list(chunk_ids)
+            rows = sql.rows(WholeRow, "whole_chunks", replay=replay_id, chunks=ids)
+        return {row.hour: row.chunks for row in rows}
 
     def end(self, replay_id: str) -> tuple[Incarnation, int] | None:
         """Incarnation and last sequence of the last chunk that the replay has; None if it has none."""

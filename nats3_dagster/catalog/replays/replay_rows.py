@@ -76,10 +76,11 @@ class MergedRow(ChunkRow):
 
 @dataclass(slots=True, kw_only=True)
 class WholeRow:
-    """A chunk that a replay published whole."""
+    """The chunks of an hour that a replay published whole."""
 
-    chunk_id: int
     hour: str
+    # Their ids.
+    chunks: list[int]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -241,15 +241,26 @@ where p.replay_id = :replay and p.state <> 'done' and not nats3.has_messages(c)
 order by p.position
 limit 1;
 
--- name: merged_whole(chunks)
--- The live chunks that have no messages but those of some of these, which a compaction retired; with their hours.
-select n.id as chunk_id, n.hour
-from nats3.merged_chunk m
-join nats3.chunk c on c.id = m.chunk_id
-join nats3.chunk n on n.id = m.into_id and n.deleted_at is null
-where m.chunk_id = any(:chunks::bigint[])
-group by n.id
-having range_agg(c.seqs) @> n.seqs;
+-- name: whole_chunks(replay, chunks)
+-- By hour, the live chunks that the replay published whole, or those of them; and those that a compaction made of nothing
+-- but such chunks, of this round and of earlier ones.
+with whole as (
+    select chunk_id from nats3.replay_chunk
+    where replay_id = :replay and state = 'done' and published + found = planned
+), live as (
+    select c.id, c.hour
+    from whole w join nats3.chunk c on c.id = w.chunk_id
+    where c.deleted_at is null and (:chunks::bigint[] is null or c.id = any(:chunks::bigint[]))
+    union
+    select n.id, n.hour
+    from whole w
+    join nats3.merged_chunk m on m.chunk_id = w.chunk_id
+    join nats3.chunk c on c.id = m.chunk_id
+    join nats3.chunk n on n.id = m.into_id and n.deleted_at is null
+    group by n.id
+    having range_agg(c.seqs) @> n.seqs
+)
+select hour, array_agg(id order by id) as chunks from live group by hour order by hour;
 
 -- name: done_chunks(replay, chunks)
 -- The chunks that the replay has done, or those of them, in the order of its plan; those of an incarnation that follow each
@@ -269,10 +280,25 @@ from done d join nats3.incarnation i on i.id = d.incarnation_id
 group by d.incarnation_id, d.run, i.stream, i.created_ns
 order by min(d.position);
 
--- name: replay_chunks(replay)
--- The result of each chunk of the replay, in the order of its plan.
-select p.*, c.hour from nats3.replay_chunk p join nats3.chunk c on c.id = p.chunk_id
+-- name: replay_hours(replay)
+-- The results of a replay by hour: messages, and the runs of Dagster that recorded them.
+select c.hour, count(*) as chunks, sum(p.selected)::bigint as selected, sum(p.published)::bigint as published,
+       sum(p.found)::bigint as found, sum(p.duplicates)::bigint as duplicates, sum(p.expired)::bigint as expired,
+       array_remove(array_agg(distinct p.dagster_run_id), null) as runs
+from nats3.replay_chunk p join nats3.chunk c on c.id = p.chunk_id
 where p.replay_id = :replay
+group by c.hour
+order by c.hour;
+
+-- name: last_results(replay, each)
+-- The results of the last chunks of each hour, this many, in the order of the plan.
+with placed as (
+    select p.position, c.hour, row_number() over (partition by c.hour order by p.position desc) as place
+    from nats3.replay_chunk p join nats3.chunk c on c.id = p.chunk_id
+    where p.replay_id = :replay
+)
+select p.*, l.hour from placed l join nats3.replay_chunk p on p.replay_id = :replay and p.position = l.position
+where l.place <= :each
 order by p.position;
 
 -- name: whole_hours(replays)

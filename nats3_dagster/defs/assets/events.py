@@ -17,12 +17,18 @@ from dagster import (
 
 from nats3_dagster.archive import status
 from nats3_dagster.defs.assets.marks import split
-from nats3_dagster.defs.assets.metadata import Metadata, export_metadata, hour_metadata, replay_metadata, seal_metadata
+from nats3_dagster.defs.assets.metadata import (
+    TABLE_ROWS,
+    Metadata,
+    export_metadata,
+    hour_metadata,
+    replay_metadata,
+    seal_metadata,
+)
 from nats3_dagster.defs.assets.versions import EXPORT_CODE, Upstream, replay_version, upstream_events, version_tags
 from nats3_dagster.defs.keys import Naming
-from nats3_dagster.model import Archive, Replay, ReplayChunk, Seal
+from nats3_dagster.model import Archive, Replay, ReplayChunk, ReplayHour, Seal
 from nats3_dagster.model.export import Export, ExportHour
-from nats3_dagster.replay.status import chunks_by_hour
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 
@@ -35,27 +41,30 @@ class Replayed:
     """A replay that has succeeded, as the catalog has it."""
 
     replay: Replay
-    # Its chunks by hour.
-    hours: dict[str, list[ReplayChunk]]
+    # What it did with each of its hours.
+    hours: dict[str, ReplayHour]
+    # The results of the last chunks of each hour.
+    last: dict[str, list[ReplayChunk]]
 
     def metadata(self, hour: str | None = None) -> Metadata:
         """Returns the metadata of one hour, or of all."""
-        chunks = self.hours.get(hour, []) if hour else [c for chunks in self.hours.values() for c in chunks]
+        hours = [self.hours[name] for name in self.hours if hour in (None, name)]
+        last = sorted((c for one in hours for c in self.last[one.hour]), key=lambda chunk: chunk.position)
         spec = self.replay.spec
         targets = [t.incarnation.stream for t in self.replay.targets]
-        return replay_metadata(chunks, self.replay.id, targets, f"{spec.read_subject} to {spec.write_subject}")
+        return replay_metadata(hours, last, self.replay.id, targets, f"{spec.read_subject} to {spec.write_subject}")
 
     def event(
         self, naming: Naming, archive: str, hour: str, *, of: Upstream | None = None, marks: Metadata = FROM_CATALOG
     ) -> AssetMaterialization:
         """Returns the event of an hour; `of`: the hour's chunks as they were when the replay began."""
         upstream = of or Upstream(naming.chunks_key(archive), None)
-        version = replay_version(self.replay, self.hours.get(hour, []))
+        version = replay_version(self.replay, self.hours.get(hour))
         return _event(naming.replay_key(archive), hour, self.metadata(hour) | marks, version_tags(version, upstream))
 
     def preset_event(self, key: AssetKey, hour: str, of: Upstream) -> AssetMaterialization:
         """Returns the event of an hour of a replay by name; `of`: the sealed hour as it was when the replay began."""
-        version = replay_version(self.replay, self.hours.get(hour, []), of.version)
+        version = replay_version(self.replay, self.hours.get(hour), of.version)
         return _event(key, hour, self.metadata(hour), version_tags(version, of))
 
 
@@ -175,7 +184,10 @@ def hours_now(
 
 def replayed(workspace: Workspace, replay: Replay) -> Replayed:
     """Returns the catalog's record of a replay."""
-    return Replayed(replay, chunks_by_hour(workspace, replay))
+    replay_chunks, last = workspace.catalog.replay_chunks, dict[str, list[ReplayChunk]]()
+    for chunk in replay_chunks.last(replay.id, TABLE_ROWS):
+        last.setdefault(chunk.hour, []).append(chunk)
+    return Replayed(replay, {hour.hour: hour for hour in replay_chunks.hours(replay.id)}, last)
 
 
 def _event(key: AssetKey, hour: str, metadata: Metadata, versions: Mapping[str, str]) -> AssetMaterialization:

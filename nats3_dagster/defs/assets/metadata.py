@@ -13,7 +13,7 @@ from nats3_dagster.archive.status import HourReport
 from nats3_dagster.defs.assets.columns import COLUMNS, export_lineage, lineage
 from nats3_dagster.defs.assets.markdown import cell, messages_per_minute
 from nats3_dagster.hours import SECOND_NS
-from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, Seal, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, Chunk, ReplayChunk, ReplayHour, Seal, StreamState
 from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.export import Export, ExportHour
 from nats3_dagster.model.spec_table import settings_of
@@ -140,21 +140,23 @@ def run_metadata(result: "CaptureResult") -> Metadata:
     }
 
 
-def replay_metadata(chunks: Sequence[ReplayChunk], replay_id: str, targets: Iterable[str], subjects: str) -> Metadata:
-    """Returns the results of a replay for these chunks; all counts are messages."""
+def replay_metadata(
+    hours: Sequence[ReplayHour], last: Sequence[ReplayChunk], replay_id: str, targets: Iterable[str], subjects: str
+) -> Metadata:
+    """Returns the results of a replay for these hours; all counts are messages. `last`: their last chunks."""
     return {
         "replay": replay_id,
         "targets": ", ".join(targets),
         "subjects": subjects,
-        "chunks": len(chunks),
-        "messages": sum(c.selected for c in chunks),
-        "published": sum(c.published for c in chunks),
-        "found_in_target": sum(c.found for c in chunks),
-        "duplicates_refused": sum(c.duplicates for c in chunks),
-        "expired": sum(c.expired for c in chunks),
-        "dagster/partition_row_count": sum(c.selected for c in chunks),
-        "published_by": run_links(c.dagster_run_id for c in chunks),
-        "chunk_table": replay_table(chunks),
+        "chunks": sum(h.chunks for h in hours),
+        "messages": sum(h.selected for h in hours),
+        "published": sum(h.published for h in hours),
+        "found_in_target": sum(h.found for h in hours),
+        "duplicates_refused": sum(h.duplicates for h in hours),
+        "expired": sum(h.expired for h in hours),
+        "dagster/partition_row_count": sum(h.selected for h in hours),
+        "published_by": run_links(run for h in hours for run in h.runs),
+        "chunk_table": replay_table(last),
         "in_the_shell": Next.GET_REPLAY(replay=replay_id).command,
     }
 
@@ -194,7 +196,7 @@ def chunk_table(chunks: Sequence[Chunk]) -> MetadataValue:
 
 
 def replay_table(chunks: Sequence[ReplayChunk]) -> MetadataValue:
-    """The results of the last chunks, TABLE_ROWS of them at most."""
+    """The results of the last of these chunks, TABLE_ROWS of them at most."""
     rows = [
         {
             "chunk": c.chunk_id,

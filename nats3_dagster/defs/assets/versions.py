@@ -17,7 +17,7 @@ from nats3_dagster.defs.instance.internals import (
     get_input_data_version_tag,
     get_input_event_pointer_tag,
 )
-from nats3_dagster.model import Replay, ReplayChunk
+from nats3_dagster.model import Replay, ReplayHour
 
 # Of the exported files: it goes up when a release writes other files of the same messages. Captures, seals and replays
 # have none: to run one again with a newer release changes nothing.
@@ -67,13 +67,13 @@ def upstream_events(instance: DagsterInstance, key: AssetKey, versions: Mapping[
     return {hour: Upstream(key, version, same.get(hour)) for hour, version in versions.items()}
 
 
-def replay_version(replay: Replay, chunks: list[ReplayChunk], holds: str | None = None) -> str:
+def replay_version(replay: Replay, done: ReplayHour | None, holds: str | None = None) -> str:
     """Returns the version of an hour that was replayed: what was selected of it, how it was changed, and to where it
     went. The same hour that is replayed again in the same way has the same. `holds`: the version of the hour then,
     where the caller knows it: only the run of a replay does."""
     spec = replay.spec
     of_any_hour = {name: value for name, value in asdict(spec.selection).items() if name != "hours"}
     targets = sorted({target.incarnation.stream for target in replay.targets})
-    messages = [sum(c.selected for c in chunks), sum(c.expired for c in chunks)]
+    messages = [done.selected, done.expired] if done else [0, 0]
     what = [of_any_hour, spec.write_subject, spec.live, spec.marks, targets, messages, *([holds] if holds else [])]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
