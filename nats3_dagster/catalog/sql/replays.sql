@@ -242,7 +242,7 @@ order by p.position
 limit 1;
 
 -- name: whole_chunks(replay, chunks)
--- By hour, the live chunks that the replay published whole, or those of them; and those that a compaction made of nothing
+-- The live chunks that the replay published whole, by hour, or those of them; and those that a compaction made of nothing
 -- but such chunks, of this round and of earlier ones.
 with whole as (
     select chunk_id from nats3.replay_chunk
