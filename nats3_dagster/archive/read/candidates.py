@@ -28,10 +28,13 @@ class Candidates:
         subject_filter: str,
         *,
         at_ns: int | None = None,
+        is_cut: bool = False,
     ) -> None:
-        """`at_ns`: only chunks with a message stored at this time or before."""
+        """`at_ns`: only chunks with a message stored at this time or before. `is_cut`: a chunk may have messages that
+        do not count, so that of a subject an older chunk may have the last one."""
         self._subjects, self._archive, self._life = catalog.subjects, archive, incarnation
         self._filter, self._at_ns = subject_filter, at_ns
+        self._is_cut = is_cut or at_ns is not None
         tokens = subject_filter.split(".")
         self._exact = is_one_subject(subject_filter)
         self._prefix = ".".join([*tokens[: literal_tokens(subject_filter)], ""])
@@ -76,7 +79,7 @@ class Candidates:
             if len(near) < _NEAR:
                 return
             upto = near[-1].first_seq - 1
-        if self._exact or self._at_ns is not None:
+        if self._exact or self._is_cut:
             names = [self._filter] if self._exact else self._matching()
             self._push({name: upto for name in names if name not in seen})
         else:
@@ -98,7 +101,7 @@ class Candidates:
             if not subjects:
                 continue
             yield place._replace(messages=max(len(subjects), place.messages or 0)), subjects
-            # Of a time: the chunk had the subject later only.
+            # It had the subject after the time, or the sequence, alone.
             self._push({name: place.first_seq - 1 for name in subjects if name not in seen})
 
     def again(self, subjects: Set[str] | None) -> None:

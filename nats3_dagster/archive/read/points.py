@@ -54,10 +54,12 @@ def by_sequence(workspace: Workspace, archive: Archive, seq: int, incarnation: I
     return read_live(lambda: locate(workspace, archive, seq, incarnation), read)
 
 
-def first_at(workspace: Workspace, archive: Archive, time_ns: int) -> Message | None:
+def first_at(
+    workspace: Workspace, archive: Archive, time_ns: int, incarnation: Incarnation | None = None
+) -> Message | None:
     """The first message, in the order of the stream, whose store time is `time_ns` or later; None when there is none.
-    Clocks step back: later messages may be older. Raises OperatorError for what cannot be a time, StoreError,
-    ObjectMissing and ChunkError."""
+    Clocks step back: later messages may be older. `incarnation`: of this one alone. Raises OperatorError for what
+    cannot be a time, StoreError, ObjectMissing and ChunkError."""
     if not -LAST_NS <= time_ns <= LAST_NS:
         raise OperatorError(f"{time_ns} is not a time", f"Nanoseconds in 64 bits end at {format_time(LAST_NS)}")
 
@@ -68,7 +70,7 @@ def first_at(workspace: Workspace, archive: Archive, time_ns: int) -> Message | 
             return message_of(chunk, batch, 0)
         raise ChunkError(f"Chunk {chunk.id} has no message of its own last time", Next.OBJECT_DAMAGED())
 
-    return read_live(lambda: workspace.catalog.points.first_at(archive, time_ns), read)
+    return read_live(lambda: workspace.catalog.points.first_at(archive, time_ns, incarnation), read)
 
 
 def locate(workspace: Workspace, archive: Archive, seq: int, incarnation: Incarnation | None = None) -> Chunk:

@@ -58,32 +58,51 @@ def next_of(
     return None
 
 
-def last_of(workspace: Workspace, archive: Archive, subject_filter: str, at_ns: int | None = None) -> Message | None:
+def last_of(
+    workspace: Workspace,
+    archive: Archive,
+    subject_filter: str,
+    at_ns: int | None = None,
+    *,
+    incarnation: Incarnation | None = None,
+) -> Message | None:
     """The newest archived message whose subject the filter takes; None if there is none.
 
     `at_ns`: the last one in the order of the stream that was stored at this time or before. A clock that stepped back
     leaves older times after newer ones; stream order counts. The newest incarnation that has such a message counts.
-    What deletes a key of a key-value bucket (header KV-Operation) is a message like others. Raises as `next_of`."""
-    return next(last_values(workspace, archive, subject_filter, at_ns, _limit=1), None)
+    What deletes a key of a key-value bucket (header KV-Operation) is a message like others. `incarnation`: of this one
+    alone. Raises as `next_of`."""
+    return next(last_values(workspace, archive, subject_filter, at_ns, incarnation=incarnation, _limit=1), None)
 
 
 def last_values(
-    workspace: Workspace, archive: Archive, subject_filter: str, at_ns: int | None = None, *, _limit: int | None = None
+    workspace: Workspace,
+    archive: Archive,
+    subject_filter: str,
+    at_ns: int | None = None,
+    *,
+    incarnation: Incarnation | None = None,
+    upto: int | None = None,
+    _limit: int | None = None,
 ) -> Iterator[Message]:
     """The last message of each subject that the filter takes, the newest first: a snapshot of keys and values. Each row
-    group is read once, and of each subject only its last chunk. `at_ns` and errors: see `last_of`."""
+    group is read once, and of each subject only its last chunk. `at_ns`, `incarnation` and errors: see `last_of`.
+    `upto`: of the messages up to this sequence; with an incarnation."""
     with blaming("subject"):
         check_filter(subject_filter)
     seen = set[str]()
     for coverage in _newest_first(workspace, archive):
         life = coverage.incarnation
-        upto: int | None = coverage.last
-        if at_ns is not None:
-            upto = workspace.catalog.subjects.last_seq_by(archive, life, at_ns)
-        if upto is None:
+        if incarnation is not None and life != incarnation:
             continue
-        candidates = Candidates(workspace.catalog, archive, life, subject_filter, at_ns=at_ns)
-        for place, subjects in candidates.newest(upto, seen, only_one=_limit == 1):
+        last: int | None = coverage.last if upto is None else upto
+        if at_ns is not None:
+            last = workspace.catalog.subjects.last_seq_by(archive, life, at_ns)
+        if last is None:
+            continue
+        is_cut = last < coverage.last
+        candidates = Candidates(workspace.catalog, archive, life, subject_filter, at_ns=at_ns, is_cut=is_cut)
+        for place, subjects in candidates.newest(last, seen, only_one=_limit == 1):
             chunk = workspace.catalog.points.chunk(place.chunk_id)
             reader = chunk and _opened(workspace, chunk)
             if chunk is None or reader is None:
@@ -91,7 +110,16 @@ def last_values(
                 continue
             groups = range(len(reader.footer.row_groups))[::-1]
             for message in _scan(
-                chunk, reader, groups, place, subject_filter, at_ns=at_ns, newest=True, seen=seen, wanted=subjects
+                chunk,
+                reader,
+                groups,
+                place,
+                subject_filter,
+                upto=upto,
+                at_ns=at_ns,
+                newest=True,
+                seen=seen,
+                wanted=subjects,
             ):
                 yield message
                 if _limit == 1:
@@ -120,6 +148,7 @@ def _scan(
     subject_filter: str,
     *,
     after: int = 0,
+    upto: int | None = None,
     at_ns: int | None = None,
     newest: bool = False,
     seen: set[str] | None = None,
@@ -136,11 +165,13 @@ def _scan(
         group = reader.footer.row_groups[index]
         if at_ns is not None and group.first_ns > at_ns:
             continue
+        if upto is not None and group.first_seq > upto:
+            continue
         has = None if names is None else reader.may_have(index, names - seen)
         if has is False:
             continue
         whole = has or dense or reader.span(index)[1] <= _SMALL_BYTES
-        seqs = SeqRange(max(after + 1, group.first_seq), group.last_seq)
+        seqs = SeqRange(max(after + 1, group.first_seq), min(group.last_seq, upto or group.last_seq))
         batch = next(reader.batches(MESSAGES.names if whole else _KEYS, seqs=seqs, dictionary=True), None)
         rows = [] if batch is None else _rows(batch, subject_filter, at_ns, newest, seen)
         if rows and batch is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from typing import NamedTuple
 from uuid import UUID
 
 from psycopg import errors
@@ -53,6 +54,15 @@ class JobNameRow:
     job_name: str
     # Whether its archive is not deleted.
     live: bool
+
+
+class ServedVersion(NamedTuple):
+    """Numbers of an archive: while they stand still, so does what it answers."""
+
+    id: int
+    # Changes of its chunks and gaps, and of its settings.
+    revision: int
+    updated_at: datetime
 
 
 class Archives:
@@ -139,6 +149,11 @@ class Archives:
         """Returns the version of each archive that is not deleted, the oldest archive first."""
         with self._session.reading() as sql:
             return tuple(sql.rows(ArchiveVersion, "archive_versions"))
+
+    def served_version(self, name: str) -> ServedVersion | None:
+        """The version of an archive for who reads it; None if there is none of this name, or it is deleted."""
+        with self._session.reading() as sql:
+            return sql.row(ServedVersion, "served_version", name=name)
 
     def of(self, archive_ids: Collection[int]) -> tuple[Archive, ...]:
         """Returns the archives of these ids that are not deleted."""

@@ -45,12 +45,25 @@ class Points:
         with self._session.reading() as sql:
             return tuple(sql.rows(SequenceRow, "sequence_in", archive=archive.id, seq=seq))
 
-    def first_at(self, archive: Archive, time_ns: int) -> Chunk | None:
+    def first_at(self, archive: Archive, time_ns: int, incarnation: Incarnation | None = None) -> Chunk | None:
         """The first live chunk in the order of the stream with a message of this store time or a later one, without its
-        lists; None when there is none."""
+        lists; None when there is none. `incarnation`: of this one alone."""
+        created_ns = incarnation and incarnation.created_ns
         with self._session.reading() as sql:
-            row = sql.row(ChunkRow, "first_chunk_at", archive=archive.id, time_ns=time_ns)
+            row = sql.row(ChunkRow, "first_chunk_at", archive=archive.id, time_ns=time_ns, created_ns=created_ns)
         return None if row is None else row.chunk()
+
+    def messages_from(self, archive: Archive, incarnation: Incarnation, seq: int) -> int:
+        """The number of messages in the live chunks of the incarnation that begin at this sequence or later."""
+        with self._session.reading() as sql:
+            return sql.value(
+                int,
+                "messages_from",
+                archive=archive.id,
+                stream=incarnation.stream,
+                created_ns=incarnation.created_ns,
+                seq=seq,
+            )
 
     def last_to(self, archive: Archive, incarnation: Incarnation, seq: int) -> Chunk | None:
         """The last live chunk of the incarnation that begins at this sequence or before it, without its lists."""

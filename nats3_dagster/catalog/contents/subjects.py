@@ -129,6 +129,18 @@ class Subjects:
         place, bits = probe or (None, None)
         return self._places("next_uncounted", archive, incarnation, since=since, place=place, bits=bits).get("")
 
+    def counts_from(
+        self, archive: Archive, incarnation: Incarnation, prefix: str, since: int
+    ) -> tuple[dict[str, int], int]:
+        """The messages of each counted subject that begins with `prefix` (and some that do not, if it is long) in the
+        chunks that begin at `since` or after it; and all messages of the chunks there without counts."""
+        low = prefix[:_KEY_CHARS]
+        values = _named(archive, incarnation)
+        with self._session.reading() as sql:
+            rows = sql.rows(_CountRow, "counts_from", low=low, high=low + _LAST, since=since, **values)
+            uncounted = sql.value(int, "uncounted_from", since=since, **values)
+        return {from_stored(row.subject): row.messages for row in rows}, uncounted
+
     def without(self, chunk_ids: Sequence[int], probes: Sequence[Probe]) -> set[int]:
         """Returns the chunks without counts that have none of these subjects, by their bloom filters."""
         with self._session.reading() as sql:
@@ -161,6 +173,12 @@ class Subjects:
         with self._session.reading() as sql:
             rows = sql.rows(_SubjectPlaceRow, statement, **_named(archive, incarnation), **values)
         return {from_stored(row.subject): ChunkPlace(row.first_seq, row.chunk_id, row.messages) for row in rows}
+
+
+class _CountRow(NamedTuple):
+    # As it is stored.
+    subject: str
+    messages: int
 
 
 class _LastRow(NamedTuple):

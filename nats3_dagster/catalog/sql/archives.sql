@@ -93,6 +93,10 @@ update nats3.archive set deleted_at = now() where id = :archive;
 update nats3.chunk c set deleted_at = now(), retired_revision = a.revision + 1
 from nats3.archive a where a.id = :archive and c.archive_id = a.id and c.deleted_at is null;
 
+-- name: served_version(name)
+-- The numbers of an archive that go up, and the time that changes, when what it answers may be another.
+select id, revision, updated_at from nats3.archive where name = :name and deleted_at is null;
+
 -- name: archive_versions()
 -- The archives that are not deleted, by id, with numbers that go up when their seals, replays and exports change.
 select a.id, a.name, a.stream, a.revision, coalesce(s.id, 0) as seals, coalesce(r.replays, 0) as replays,

@@ -29,8 +29,9 @@ cross join lateral (
 join nats3.chunk_view k on k.id = last.id
 where i.stream = :stream and i.created_ns = :created_ns;
 
--- name: first_chunk_at(archive, time_ns)
--- The first live chunk, in the order of the stream, that has a message of this store time or a later one.
+-- name: first_chunk_at(archive, time_ns, created_ns)
+-- The first live chunk, in the order of the stream, that has a message of this store time or a later one; of the incarnation
+-- that was created at a time, or of any.
 select k.*
 from nats3.coverage c
 join nats3.incarnation i on i.id = c.incarnation_id
@@ -43,6 +44,23 @@ cross join lateral (
     limit 1
 ) first
 join nats3.chunk_view k on k.id = first.id
-where c.archive_id = :archive::bigint
+where c.archive_id = :archive::bigint and (:created_ns::bigint is null or i.created_ns = :created_ns::bigint)
 order by i.created_ns
 limit 1;
+
+-- name: messages_from(archive, stream, created_ns, seq)
+-- The number of messages in the live chunks of an incarnation that begin at a sequence or later: of whole hours by their
+-- sums, and of the hours that the sequence lies in chunk by chunk.
+with life as (select id from nats3.incarnation where stream = :stream and created_ns = :created_ns)
+select coalesce(sum(n.messages), 0)::bigint
+from (
+    select h.messages from nats3.hour h
+    where h.archive_id = :archive::bigint and h.incarnation_id = (select id from life) and h.first_seq >= :seq::bigint
+    union all
+    select c.messages
+    from nats3.hour h
+    join nats3.chunk c on c.archive_id = h.archive_id and c.incarnation_id = h.incarnation_id and c.hour = h.hour
+        and c.deleted_at is null and lower(c.seqs) >= :seq::bigint
+    where h.archive_id = :archive::bigint and h.incarnation_id = (select id from life)
+      and h.first_seq < :seq::bigint and h.last_seq >= :seq::bigint
+) n;

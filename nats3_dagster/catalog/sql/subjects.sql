@@ -145,3 +145,20 @@ select b.blocks as bloom, c.subjects as counted, (
 ) as listed
 from nats3.chunk c left join nats3.chunk_bloom b on b.chunk_id = c.id
 where c.id = :chunk::bigint and c.deleted_at is null;
+
+-- name: counts_from(archive, stream, created_ns, low, high, since)
+-- The messages of each counted subject whose key is from `low` to before `high`, in the live chunks that begin at `since` or
+-- after it.
+select s.subject, sum(s.messages)::bigint as messages
+from nats3.chunk_subject s
+where s.archive_id = :archive
+  and s.incarnation_id = (select id from nats3.incarnation where stream = :stream and created_ns = :created_ns)
+  and nats3.subject_key(s.subject) >= :low::text and nats3.subject_key(s.subject) < :high::text
+  and s.first_seq >= :since
+group by s.subject;
+
+-- name: uncounted_from(archive, stream, created_ns, since)
+-- The number of messages in the live chunks without counts that begin at `since` or after it.
+select coalesce(sum(c.messages), 0)::bigint from nats3.chunk c
+where c.archive_id = :archive and c.deleted_at is null and c.subjects is null and lower(c.seqs) >= :since
+  and c.incarnation_id = (select id from nats3.incarnation where stream = :stream and created_ns = :created_ns);
