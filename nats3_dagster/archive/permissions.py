@@ -42,10 +42,16 @@ class Permissions:
 
     publish: tuple[Need, ...]
     subscribe: tuple[Need, ...]
+    # Whether it may answer requests, wherever an answer is wanted.
+    responds: bool = False
 
     def __or__(self, other: "Permissions") -> "Permissions":
         """Returns the union; a subject stays at its first place."""
-        return Permissions(_merged(self.publish + other.publish), _merged(self.subscribe + other.subscribe))
+        return Permissions(
+            _merged(self.publish + other.publish),
+            _merged(self.subscribe + other.subscribe),
+            self.responds or other.responds,
+        )
 
 
 def names_here(workspace: Workspace) -> Names:
@@ -116,7 +122,9 @@ def reads(api: str, stream: str) -> tuple[str, ...]:
 def configuration(permissions: Permissions) -> str:
     """The block `permissions` of a user, as a nats-server's configuration has it."""
     publish, subscribe = (_allow(needs) for needs in (permissions.publish, permissions.subscribe))
-    return f"permissions {{\n  publish {{\n{publish}\n  }}\n  subscribe {{\n{subscribe}\n  }}\n}}"
+    # Replies to one request, and for how long: a batch has many, and its messages may have to be fetched.
+    responses = '\n  allow_responses { max: -1, expires: "5m" }' if permissions.responds else ""
+    return f"permissions {{\n  publish {{\n{publish}\n  }}\n  subscribe {{\n{subscribe}\n  }}{responses}\n}}"
 
 
 def _allow(needs: Sequence[Need]) -> str:

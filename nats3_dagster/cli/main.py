@@ -177,7 +177,11 @@ COMMANDS = {
     "dagster": Lazy(
         f"{_CLI}.installation.dagster_command:app", "Dagster: what your own instance needs for archives.", _HERE
     ),
-    "serve": Lazy(f"{_CLI}.installation.serve_command:serve", "Serve the HTTP API until interrupted.", _HERE),
+    "serve": Lazy(
+        f"{_CLI}.installation.serve_command:serve",
+        "Serve the HTTP API, and with --nats the archives as a JetStream domain.",
+        _HERE,
+    ),
     "token": Lazy(f"{_CLI}.installation.token_command:app", "Tokens of the HTTP API.", _HERE),
     "catalog": Lazy(
         f"{_CLI}.catalog.catalog_commands:app",

@@ -63,12 +63,14 @@ class Permissions(Document):
 
     publish: list[str]
     subscribe: list[str]
+    allow_responses: bool = Field(description="Whether it must be allowed to answer requests (allow_responses).")
 
     @classmethod
     def of(cls, needed: Needed) -> Self:
         return cls(
             publish=[subject for need in needed.publish for subject in need.subjects],
             subscribe=[subject for need in needed.subscribe for subject in need.subjects],
+            allow_responses=needed.responds,
         )
 
 

@@ -23,12 +23,14 @@ from nats3_dagster.archive.restore import run as restoring
 from nats3_dagster.archive.restore.permissions import to_restore
 from nats3_dagster.archive.restore.plan import RestoreSpec
 from nats3_dagster.archive.restore.plan import plan as plan_restore
+from nats3_dagster.archive.served.permissions import to_serve
 from nats3_dagster.archive.source import condition
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import WrongState
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.model.account_rule import AccountRule
+from nats3_dagster.nats.serve import DomainServer
 from nats3_dagster.replay import attempt
 from nats3_dagster.replay.begin import begin
 from nats3_dagster.replay.planning.permissions import to_replay
@@ -38,6 +40,7 @@ from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.support.accounts import capture_all, make_rule
 from nats3_dagster_tests.support.applications import Application
+from nats3_dagster_tests.support.domain_client import DomainClient
 from nats3_dagster_tests.support.replays import archived, driven
 from nats3_dagster_tests.support.taking import make, run
 from nats3_dagster_tests.support.wire import Wire
@@ -190,6 +193,56 @@ def test_taking_needs_all_that_is_printed_and_no_more(
         assert wire.api("CONSUMER.NAMES.JOBS")["total"] == 0
     # It has no consumer but ours.
     check_least(server, needed, idle | {"STREAM.SNAPSHOT.JOBS", "$JS.SNAPSHOT.ACK.JOBS.>"})
+
+
+def test_a_domain_needs_all_that_is_printed_and_no_more(
+    guarded: Guarded, settings: Settings, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = to_serve("archive", names_at(settings.nats))
+    server = guarded(configuration(needed))
+    with admin(server) as there:
+        there.create_stream("EV", "ev.>")
+        there.publish(MESSAGES)
+        with monkeypatch.context() as as_admin:
+            as_admin.setenv("NATS3_NATS_USER", "admin")
+            as_admin.setenv("NATS3_NATS_PASSWORD", "all")
+            with Workspace(Settings.load()) as opened:
+                archived(opened, there, "EV", bucket)
+        there.publish([("ev.a", b"", b"new")] * 3)
+        with (
+            DomainServer(Settings.load()),
+            DomainClient(server.url, user="admin", password="all") as client,
+        ):
+            assert client.get(7) == ("", b"6")
+            assert client.get(len(MESSAGES) + 1) == ("", b"new")
+            replies = client.batch("EV", {"seq": 1, "batch": 1000})
+            assert [m.data for m in replies[:-1]] == [m[2] for m in MESSAGES] + [b"new"] * 3
+            assert client.ask("$SRV.PING").data
+    # Answers go where the client wants them.
+    used = {subject for subject in published(server) if not subject.startswith("_INBOX.")}
+    allowed = [subject for need in needed.publish for subject in need.subjects]
+    assert {s for s in used if not any(matches(pattern, s) for pattern in allowed)} == set()
+    assert {p for p in allowed if not any(matches(p, s) for s in used)} == {"$JS.API.STREAM.NAMES"}
+
+
+def test_another_account_reads_what_it_imports(
+    nats_factory: NatsFactory, settings: Settings, bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The accounts of docs/domain.md."""
+    page = (Path(__file__).parents[2] / "docs" / "domain.md").read_text()
+    (accounts,) = re.findall(r"```\n(accounts \{.*?)```", page, re.DOTALL)
+    server = nats_factory(config=f"jetstream: {{ store_dir: {json.dumps(str(tmp_path / 'js'))} }}\n{accounts}")
+    monkeypatch.setenv("NATS3_NATS_URL", server.url)
+    monkeypatch.setenv("NATS3_NATS_USER", "nats3")
+    monkeypatch.setenv("NATS3_NATS_PASSWORD", "secret")
+    with Wire(server.url, user="nats3", **{"pass": "secret"}) as there, Workspace(Settings.load()) as opened:
+        there.create_stream("EV", "ev.>")
+        there.publish(MESSAGES)
+        archived(opened, there, "EV", bucket)
+    with DomainServer(Settings.load()), DomainClient(server.url, user="app", password="secret") as client:
+        assert client.get(7) == ("", b"6")
+        replies = client.batch("EV", {"seq": 1, "batch": 1000})
+        assert [m.data for m in replies[:-1]] == [m[2] for m in MESSAGES]
 
 
 def test_a_replay_needs_all_that_is_printed_and_no_more(guarded: Guarded, settings: Settings, bucket: str) -> None:

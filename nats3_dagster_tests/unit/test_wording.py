@@ -17,7 +17,7 @@ from nats3_dagster.steps import Next
 
 PACKAGE = Path(nats3_dagster.__file__).parent
 # And what builds the commands that they start.
-FACES = ("cli", "api", "defs", "dev", "runs")
+FACES = ("cli", "api", "nats", "defs", "dev", "runs")
 
 
 @pytest.mark.parametrize("words", [cli.WORDS, dagster.WORDS, api.WORDS])

@@ -7,6 +7,7 @@ import typer
 from nats3_dagster.archive.account.permissions import to_follow, to_restore_account
 from nats3_dagster.archive.permissions import Permissions, configuration, names_here, to_capture
 from nats3_dagster.archive.restore.permissions import to_restore
+from nats3_dagster.archive.served.permissions import check_domain, to_serve
 from nats3_dagster.cli.terminal import completing
 from nats3_dagster.cli.terminal.options import Output
 from nats3_dagster.cli.terminal.output import Format, print_text, show_one
@@ -25,6 +26,10 @@ def permissions(
     account: Annotated[
         str | None,
         typer.Option("--account", metavar="RULE", help="For a rule for the account, in place of an archive."),
+    ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option("--domain", metavar="NAME", help="For serve --nats with this domain, in place of an archive."),
     ] = None,
     write_subject: Annotated[
         str | None,
@@ -50,10 +55,17 @@ def permissions(
         raise OperatorError("A replay has subjects and a stream", "Give both --write-subject and --into, or neither")
     if (only_replay or create_stream) and write_subject is None:
         raise OperatorError("Nothing says where replays go", "Give --write-subject and --into")
-    if (name is None) == (account is None):
-        raise OperatorError("Permissions are for one archive, or for one rule", "Give ARCHIVE or --account")
+    if [name, account, domain].count(None) != 2:
+        raise OperatorError(
+            "Permissions are for one archive, for one rule, or for a domain", "Give ARCHIVE, --account or --domain"
+        )
     with Workspace(Settings.load()) as workspace:
         names = names_here(workspace)
+        if domain is not None:
+            if write_subject or restore is not None:
+                raise OperatorError("A domain is read only", "Give the name of an archive")
+            _show(output, to_serve(check_domain(domain), names))
+            return
         if account is not None:
             rule = workspace.catalog.accounts.get(account).rule
             if write_subject:
