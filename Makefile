@@ -1,7 +1,7 @@
 # Two commands need nothing done before them: `make demo` and `make test`. Each sets up what it needs first.
 
 .PHONY: help setup setup-user demo test thorough test-quick spark-versions bench latency peers soak \
-    scale account year check dev lock clean faults mutants old-nats-servers object-lock-store cloud-stores kubernetes containers
+    scale account year check dev lock clean faults mutants old-nats-servers object-lock-store cloud-stores nats-clients kubernetes containers
 
 BIN = .venv/bin
 # Java as scripts/java.sh found it, the newest nats-server as scripts/nats-server.sh fetched it (NATS_SERVER overrules).
@@ -30,6 +30,7 @@ help:
 	@echo "make mutants [EACH=... SEED=... ONLY=... JOBS=... PURE=1]   change lines of the core, see whether a test fails"
 	@echo "make old-nats-servers    nats-server 2.9.6 to 2.11, built with Go, for the tests that compare with them"
 	@echo "make object-lock-store   versitygw, built with Go, for the tests of Object Lock"
+	@echo "make nats-clients        libraries of JavaScript (npm) and the command nats (Go), for tests of the domain"
 	@echo "make cloud-stores        Azurite (npm) and fake-gcs-server (Go), for the tests of Azure and Google"
 	@echo "make kubernetes          deploy/kubernetes on the cluster of kubectl's context, if that is named for tests"
 	@echo "make containers          the image, the stack of deploy/compose.yaml and the units of deploy/systemd, run in containers"
@@ -120,6 +121,9 @@ object-lock-store:
 	@GOBIN=$(CURDIR)/.nats3/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 # Servers that speak as Azure's and Google's stores do, for tests that are skipped without them.
+nats-clients:
+	@scripts/nats-clients.sh .nats3/clients
+
 cloud-stores:
 	@scripts/cloud-stores.sh .nats3/clouds
 

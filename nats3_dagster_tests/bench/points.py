@@ -51,7 +51,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with servers.workspace() as workspace:
         archive = create(workspace, servers.BUCKET)
-        _objects(workspace, archive)
+        fill_objects(workspace, archive)
         filled, medians = OBJECTS, {}
         for chunks in sorted(arguments.chunks):
             fill(workspace.settings.postgres, filled, chunks)
@@ -60,7 +60,8 @@ def main() -> None:
     sys.exit(_verdict(medians))
 
 
-def _objects(workspace: Workspace, archive: Archive) -> None:
+def fill_objects(workspace: Workspace, archive: Archive) -> None:
+    """Chunks with objects: OBJECTS of MESSAGES messages each."""
     for number in range(OBJECTS):
         first = number * MESSAGES + 1
         add_chunk(
