@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, get_args, get_origin
 
@@ -32,6 +32,7 @@ from nats3_dagster.api.routes import (
 from nats3_dagster.api.security import PREFIX, Gate, document_tokens
 from nats3_dagster.api.tokens import Tokens
 from nats3_dagster.archive.source.condition import RecentConditions
+from nats3_dagster.documents.domain_metrics import DomainCounts
 from nats3_dagster.settings import Settings
 from nats3_dagster.version import __version__
 from nats3_dagster.workspace import Workspace
@@ -59,8 +60,13 @@ THREADS = 32
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
-def create_app(settings: Settings, names: frozenset[str] | None = None) -> FastAPI:
-    """The API over these settings. It connects when it is first asked; nothing is opened here. `names`: see Gate."""
+def create_app(
+    settings: Settings,
+    names: frozenset[str] | None = None,
+    domains: Callable[[], list[DomainCounts]] = list,
+) -> FastAPI:
+    """The API over these settings. It connects when it is first asked; nothing is opened here. `names`: see Gate;
+    `domains`: what the process serves to NATS clients, for /metrics."""
     tokens = Tokens.of(settings)
 
     @asynccontextmanager
@@ -82,6 +88,7 @@ def create_app(settings: Settings, names: frozenset[str] | None = None) -> FastA
     )
     # Set when the server is to end: what would go on without an end stops.
     app.state.ending = threading.Event()
+    app.state.domains = domains
     app.add_middleware(Guards, max_body=settings.api_max_body)
     app.add_middleware(Gate, tokens=tokens, names=names)
     app.add_middleware(RequestLog, routes=[route for each in (app, *OPEN_ROUTERS, *ROUTERS) for route in each.routes])

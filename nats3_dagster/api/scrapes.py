@@ -6,8 +6,10 @@ for FRESH_S is no state: any server, and a new one, finds the same numbers.
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 
+from nats3_dagster.documents.domain_metrics import DomainCounts
 from nats3_dagster.documents.metrics import Exposition
 from nats3_dagster.replay.metrics_snapshot import Measurement, measure
 from nats3_dagster.workspace import Workspace
@@ -19,10 +21,10 @@ DEADLINE_S = 8.0
 
 
 class Scrapes:
-    """`exposition()` from several threads at once."""
+    """`exposition()` from several threads at once. `domains`: what this process serves besides, as it is now."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Workspace, domains: Callable[[], list[DomainCounts]]) -> None:
+        self._workspace, self._domains = workspace, domains
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
         self._asked: Future[Measurement] | None = None
@@ -39,8 +41,9 @@ class Scrapes:
                 threading.Thread(target=self._measure, args=(asked,), name="scrape", daemon=True).start()
             asked_at = self._asked_at
         if wait([asked], max(0.0, asked_at + DEADLINE_S - time.monotonic())).not_done:
-            return Exposition(Measurement({"postgres": False}, seconds=time.monotonic() - asked_at))
-        return Exposition(asked.result(), time.monotonic() - asked_at)
+            measured = Measurement({"postgres": False}, seconds=time.monotonic() - asked_at)
+            return Exposition(measured, domains=self._domains())
+        return Exposition(asked.result(), time.monotonic() - asked_at, self._domains())
 
     def _measure(self, asked: Future[Measurement]) -> None:
         try:

@@ -15,6 +15,7 @@ from nats3_dagster.api.app import create_app
 from nats3_dagster.api.connections import limits, tls_context
 from nats3_dagster.api.security import check_reach, is_loopback, names_of
 from nats3_dagster.api.tokens import Tokens
+from nats3_dagster.documents.domain_metrics import DomainCounts
 from nats3_dagster.errors import EngineError, OperatorError
 from nats3_dagster.settings import Settings
 from nats3_dagster.settings.fields import listen_address
@@ -44,10 +45,16 @@ def host_alone(host: str) -> str:
         raise OperatorError("The host is not one to listen on", "Write it as 127.0.0.1, ::1 or 0.0.0.0") from None
 
 
-def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str], object]) -> None:
+def serve(
+    settings: Settings,
+    host: str,
+    port: int,
+    on_listening: Callable[[str], object],
+    domains: Callable[[], list[DomainCounts]] = list,
+) -> None:
     """Serve until SIGINT or SIGTERM; requests that are under way are answered first. `on_listening` is called with the
-    URL once it answers; of port 0 it has the port that was free. Raises EngineError if it cannot listen there,
-    OperatorError if tokens or TLS are not set as they must be."""
+    URL once it answers; of port 0 it has the port that was free. `domains`: see `create_app`. Raises EngineError if it
+    cannot listen there, OperatorError if tokens or TLS are not set as they must be."""
     tokens, files = Tokens.of(settings), settings.api_tls
     tls = tls_context(files) if files else None
     with _listener(host, port) as listener:
@@ -56,7 +63,7 @@ def serve(settings: Settings, host: str, port: int, on_listening: Callable[[str]
         if tokens and not tls and not is_loopback(shown):
             log.warning("Tokens come unencrypted. Set NATS3_API_TLS_CERT and NATS3_API_TLS_KEY, or put TLS before it")
         url = f"{'https' if tls else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{actual}"
-        app = create_app(settings, names_of(tokens, host))
+        app = create_app(settings, names_of(tokens, host), domains)
         # Its own lines are for --debug: nats3 logs everything for the operator. Its log of requests would have their
         # unfiltered addresses, tokens included: request_log.py replaces it.
         config = uvicorn.Config(

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from nats3_dagster.archive.served.permissions import check_domain
+from nats3_dagster.documents.domain_metrics import DomainCounts
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.link import Link
@@ -79,6 +80,11 @@ class DomainServer:
         if self._link:
             self._link.__exit__(None, None, None)
         self._workspace.close()
+
+    @property
+    def counts(self) -> DomainCounts:
+        """Returns the numbers of requests so far."""
+        return self._service.counts(self._domain)
 
     @property
     def _open_responder(self) -> Responder:

@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
+from nats3_dagster.documents.domain_metrics import DomainCounts
 from nats3_dagster.nats import replies
 from nats3_dagster.version import __version__
 
@@ -42,6 +43,11 @@ class Service:
             if error:
                 self._errors += 1
                 self._last_error = error
+
+    def counts(self, domain: str) -> DomainCounts:
+        """The same for Prometheus."""
+        with self._lock:
+            return DomainCounts(domain, self.id, self._requests, self._errors, self._busy_ns / 1e9)
 
     def answer(self, verb: str) -> bytes:
         """The answer to a request of discovery."""

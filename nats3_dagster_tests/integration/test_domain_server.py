@@ -8,8 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from fastapi.testclient import TestClient
 from nats.errors import Error
 
+from nats3_dagster.api.app import create_app
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.lifecycle.remove import delete
 from nats3_dagster.errors import OperatorError
@@ -188,3 +190,16 @@ def _answers(client: DomainClient) -> bool:
         return client.get(7) == ("", b"7")
     except Error:
         return False
+
+
+def test_metrics_have_what_the_process_answered(events: Archive, workspace: Workspace) -> None:
+    with DomainServer(workspace.settings) as server, DomainClient(workspace.settings.nats.servers[0]) as client:
+        app = create_app(workspace.settings, domains=lambda: [server.counts])
+        for seq in (1, 2, COUNT + 50):
+            client.get(seq)
+        with TestClient(app, base_url="http://localhost") as http:
+            lines = http.get("/metrics").text.splitlines()
+    counts = {line.partition("{")[0]: line for line in lines if line.startswith("nats3_domain_")}
+    assert counts["nats3_domain_requests_total"].endswith(" 3.0")
+    assert f'server="{server.counts.server}"' in counts["nats3_domain_errors_total"]
+    assert float(counts["nats3_domain_seconds_total"].split()[-1]) > 0

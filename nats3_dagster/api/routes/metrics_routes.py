@@ -14,7 +14,7 @@ async def _scrapes(request: Request) -> Scrapes:
     """Returns the scrapes of the server. It runs in the server's loop, so that two requests do not make two."""
     state = request.app.state
     if not hasattr(state, "scrapes"):
-        state.scrapes = Scrapes(state.workspace)
+        state.scrapes = Scrapes(state.workspace, state.domains)
     return state.scrapes
 
 

@@ -40,8 +40,9 @@ def serve(
         raise OperatorError("Nothing is left to serve", "Give --nats, or leave --no-http out")
     settings = Settings.load()
     with ExitStack() as serving:
+        served: list[DomainServer] = []
         if nats:
-            serving.enter_context(DomainServer(settings, domain))
+            served.append(serving.enter_context(DomainServer(settings, domain)))
             note(f"The archives answer as the JetStream domain {domain}: nats --js-domain {domain} stream ls")
         if not http:
             _wait()
@@ -52,6 +53,7 @@ def serve(
             host_alone(host) if host else from_listen[0],
             from_listen[1] if port is None else port,
             lambda url: note(f"The API answers at {url}; its document is at {url}/docs"),
+            lambda: [one.counts for one in served],
         )
 
 
