@@ -18,6 +18,7 @@ from nats3_dagster.archive.proof.seal import seal_hours
 from nats3_dagster.archive.selected.archive_selection import ArchiveSelection
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.presence import check_objects
+from nats3_dagster.defs.assets.events import replayed
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import ArchiveSpec, Chunk, ChunkResult, ReplaySpec, Selection, StreamState
@@ -133,6 +134,15 @@ def task_part(workspace: Workspace) -> None:
             assert isinstance(share, Share)
             held = Republisher(share, link), list(share.chunks)
             assert len(held[1]) <= pages.PAGE
+
+
+def afterwards(workspace: Workspace) -> None:
+    """What is told of the same replay when it has succeeded, and what it may delete; nothing is deleted."""
+    done = replayed(workspace, workspace.catalog.replays.get(REPLAY))
+    chunks = sum(hour.chunks for hour in done.hours.values())
+    hours = [done.metadata(hour) for hour in done.hours]
+    assert sum(int(hour["chunks"]) for hour in hours) == chunks
+    assert sum(map(len, workspace.catalog.replay_chunks.whole(REPLAY).values())) == chunks
 
 
 def _next(file: Any) -> bytes | None:

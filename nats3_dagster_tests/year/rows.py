@@ -259,6 +259,7 @@ ROWS: dict[str, Row] = {
     f"{ATTEMPT}: plan and record, everything": Row(_replays("begin_everything"), None, 400, 1, in_folder=True),
     f"{ATTEMPT}: the driver's part, everything": Row(_replays("driver_part"), 900_000, 400, 1, in_folder=True),
     f"{ATTEMPT}: a task's part, everything": Row(_replays("task_part"), 300_000, 400, 1, in_folder=True),
+    f"{ATTEMPT}: its events and what it may delete": Row(_replays("afterwards"), 60_000, 400, 1, in_folder=True),
     f"{MONTH} of 60 chunks an hour": Row(_replays("publish_small"), 900_000, 400, 1, in_folder=True),
     f"{MONTH_COMPACTED} to a chunk an hour": Row(_replays("publish_compacted"), 180_000, 400, 1, in_folder=True),
     # The last ones: what they need is filled before the first of them, and the others do without it.

@@ -168,8 +168,8 @@ class ReplayChunks:
         return parts
 
     def whole(self, replay_id: str, chunk_ids: Collection[int] | None = None) -> dict[str, list[int]]:
-        """Returns the ids of the live chunks that the replay published whole, or those of them, by hour; and of the chunks
-        that a compaction made of nothing but chunks that it published whole."""
+        """Returns the ids of the live chunks that the replay published whole, or those of them, by hour; and those of
+        chunks that a compaction made of nothing but chunks that it published whole."""
         with self._session.reading() as sql:
             ids = None if chunk_ids is None else list(chunk_ids)
             rows = sql.rows(WholeRow, "whole_chunks", replay=replay_id, chunks=ids)
