@@ -1,6 +1,6 @@
 """The domain: gets of NATS clients from an archive, how long one takes and how many a core answers.
 
-    python -m nats3_dagster_tests.bench.domain [--reads 300] [--seconds 10] [--chunks 1000] [--clients 32]
+    python -m nats3_dagster_tests.bench.domain [--reads 300] [--seconds 10] [--clients 32]
 
 Warm: of the row groups that were read lately. Cold: the first read of a row group, by one request to the store. Fails
 if a get takes more than WARM_MS or COLD_MS at the median, or a core answers less than PER_CORE warm ones a second.
@@ -36,7 +36,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m nats3_dagster_tests.bench.domain")
     parser.add_argument("--reads", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--chunks", type=int, default=1000)
     parser.add_argument("--clients", type=int, default=32)
     arguments = parser.parse_args()
     with ExitStack() as stack:
@@ -45,7 +44,6 @@ def main() -> None:
         create_bucket(started.settings.store, servers.BUCKET)
         with Workspace(started.settings) as workspace:
             points.fill_objects(workspace, create(workspace, servers.BUCKET))
-        points.fill(started.settings.postgres, points.OBJECTS, arguments.chunks)
         server = stack.enter_context(_serving())
         sys.exit(asyncio.run(_measure(started.nats.url, psutil.Process(server.pid), arguments)))
 
@@ -78,7 +76,7 @@ async def _measure(url: str, server: psutil.Process, arguments: argparse.Namespa
         "last of a subject, cold": [await _get(clients[0], _last(n)) for n in range(points.SUBJECTS)],
         "last of a subject, warm": [await _get(clients[0], _last(seq)) for seq in seqs],
     }
-    print_percentiles(f"gets of {_LAST:,} messages, {arguments.chunks:,} chunks", took)
+    print_percentiles(f"gets of {_LAST:,} messages", took)
     slow = [
         f"{name}: {share(times, 0.5):.1f} ms, and {most:.0f} are allowed"
         for name, times in took.items()
