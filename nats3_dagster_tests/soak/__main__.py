@@ -19,6 +19,7 @@ from pathlib import Path
 import psycopg
 
 from nats3_dagster.dev.process import wait_for
+from nats3_dagster_tests.soak.growth import judged_stretch
 from nats3_dagster_tests.soak.kills import Killer
 from nats3_dagster_tests.soak.page import Result, growing, write_page
 from nats3_dagster_tests.soak.processes import Processes
@@ -72,7 +73,7 @@ def main() -> int:
         reader = Reader(
             processes.stack.endpoints.postgres_url, truth, lambda: sampler.now_s, lambda at: killer.was_near(at)
         )
-        began = time.monotonic()
+        began, began_at = time.monotonic(), time.time() - sampler.now_s
         with reader, killer:
             while time.monotonic() - began < arguments.minutes * 60 and publisher.poll() is None:
                 time.sleep(_LOOK_S)
@@ -90,7 +91,8 @@ def main() -> int:
         done = work_done(processes.stack.endpoints)
         broken += judge_all(processes.stack.endpoints, truth, streams(arguments.rate))
     found = curves(read_samples(folder / "samples.jsonl"))
-    broken += growing(found, length_s)
+    stretch = judged_stretch(began_at, length_s)
+    broken += growing(found, stretch)
     figures = {
         "minutes": f"{length_s / 60:.1f}",
         "messages a second, asked": f"{arguments.rate:,.0f}",
@@ -102,7 +104,7 @@ def main() -> int:
         "processors": str(os.cpu_count()),
         **done,
     }
-    page = write_page(folder, found, Result(figures, killer.kills, broken, length_s))
+    page = write_page(folder, found, Result(figures, killer.kills, broken, stretch))
     for line in broken:
         print(f"BROKEN: {line}")
     print(f"{len(broken)} broken promises; {page}")

@@ -1,11 +1,13 @@
 """Whether a curve of a soak grows: the rule, and what has to grow.
 
 A curve grows when the median of its last quarter is above that of its third quarter by more than a tolerance. Medians
-stand still while a process is killed and starts again, which a slope does not.
+stand still while a process is killed and starts again, which a slope does not. An hour that ends brings seals, exports
+and compactions, which take the processors for minutes: so the longest stretch without such an end is judged.
 """
 
 import statistics
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 Verdict = Literal["steady", "grows", "grows with the data", "too short"]
@@ -34,12 +36,21 @@ _WITH_DATA = {
 }
 
 
-def judge(group: str, name: str, points: Sequence[tuple[float, float]], length_s: float) -> Verdict:
-    """The verdict on one curve of a soak of this length."""
+def judged_stretch(began: float, length_s: float) -> tuple[float, float]:
+    """From when to when curves are judged, seconds of the soak. `began`: its time, seconds since 1970."""
+    first_end = -began % 3600
+    ends = [0.0, *(first_end + 3600 * n for n in range(int(length_s // 3600) + 1)), length_s]
+    inside = sorted({min(end, length_s) for end in ends})
+    return max(pairwise(inside), key=lambda stretch: stretch[1] - stretch[0])
+
+
+def judge(group: str, name: str, points: Sequence[tuple[float, float]], stretch: tuple[float, float]) -> Verdict:
+    """The verdict on one curve in this stretch of a soak."""
     if name in _WITH_DATA.get(group, ()):
         return "grows with the data"
-    third = [value for at, value in points if length_s / 2 <= at < length_s * 3 / 4]
-    last = [value for at, value in points if length_s * 3 / 4 <= at <= length_s]
+    begin, length_s = stretch[0], stretch[1] - stretch[0]
+    third = [value for at, value in points if length_s / 2 <= at - begin < length_s * 3 / 4]
+    last = [value for at, value in points if length_s * 3 / 4 <= at - begin <= length_s]
     if length_s < SHORTEST_S or len(third) < 4 or len(last) < 4:
         return "too short"
     before, after = statistics.median(third), statistics.median(last)

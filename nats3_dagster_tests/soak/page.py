@@ -26,16 +26,17 @@ class Result:
     figures: Mapping[str, str]
     kills: Sequence[Kill]
     broken: Sequence[str]
-    length_s: float
+    # From when to when curves were judged, seconds.
+    stretch: tuple[float, float]
 
 
-def growing(curves: Mapping[str, Mapping[str, Points]], length_s: float) -> list[str]:
-    """A line for each curve that grows and should not."""
+def growing(curves: Mapping[str, Mapping[str, Points]], stretch: tuple[float, float]) -> list[str]:
+    """A line for each curve that grows in this stretch and should not."""
     return [
         f"{group}, {name}: grows"
         for group, lines in curves.items()
         for name, points in lines.items()
-        if judge(group, name, points, length_s) == "grows"
+        if judge(group, name, points, stretch) == "grows"
     ]
 
 
@@ -49,11 +50,16 @@ def write_page(folder: Path, curves: Mapping[str, Mapping[str, Points]], result:
     rule = (
         f"A curve grows when the median of its last quarter is above that of its third one by more than {TOLERANCE:.0%}"
     )
+    begin, end = (at / 60 for at in result.stretch)
+    judged = (
+        f"Judged is the longest stretch in which no hour ends: minutes {begin:.0f} to {end:.0f}. Stretches of less than "
+        f"{SHORTEST_S / 60:.0f} minutes are not judged."
+    )
     lines += [
         "",
         "## Curves",
         "",
-        f"{rule} and a floor. Runs of less than {SHORTEST_S / 60:.0f} minutes are not judged.",
+        f"{rule} and a floor. {judged}",
     ]
     for group, named in curves.items():
         file = folder / f"{group.replace(' ', '-')}.svg"
@@ -66,7 +72,7 @@ def write_page(folder: Path, curves: Mapping[str, Mapping[str, Points]], result:
         for name, points in sorted(named.items()):
             values = [value for _, value in points]
             early = values[len(values) // 4]
-            verdict = judge(group, name, points, result.length_s)
+            verdict = judge(group, name, points, result.stretch)
             lines.append(f"| {name} | {early:,.0f} | {values[-1]:,.0f} | {max(values):,.0f} | {verdict} |")
     page = folder / "page.md"
     page.write_text("\n".join(lines) + "\n")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nats3_dagster_tests.soak.growth import judge
+from nats3_dagster_tests.soak.growth import judge, judged_stretch
 from nats3_dagster_tests.soak.judge import Archived, Chunk, Limits, judge_archive, read_archive, read_chunk
 from nats3_dagster_tests.soak.judge_outputs import judge_target
 from nats3_dagster_tests.soak.truth import ACKED, UNKNOWN, Truth, hash_of
@@ -137,9 +137,26 @@ def test_a_chunk_is_read_by_what_a_message_is() -> None:
 
 def test_a_curve_that_rises_grows_and_one_that_fell_when_it_was_killed_does_not() -> None:
     times = [float(at) for at in range(0, 1200, 5)]
-    assert judge("memory", "daemon", [(at, 200 + at) for at in times], 1200) == "grows"
-    assert judge("memory", "daemon", [(at, 200.0) for at in times], 1200) == "steady"
+    assert judge("memory", "daemon", [(at, 200 + at) for at in times], (0, 1200)) == "grows"
+    assert judge("memory", "daemon", [(at, 200.0) for at in times], (0, 1200)) == "steady"
     killed = [(at, 50.0 if 900 <= at < 930 else 300.0) for at in times]
-    assert judge("memory", "daemon", killed, 1200) == "steady"
-    assert judge("memory", "daemon", [(at, 200 + at) for at in times if at < 300], 300) == "too short"
-    assert judge("rows", "nats3.chunk", [(at, at) for at in times], 1200) == "grows with the data"
+    assert judge("memory", "daemon", killed, (0, 1200)) == "steady"
+    assert judge("memory", "daemon", [(at, 200 + at) for at in times if at < 300], (0, 300)) == "too short"
+    assert judge("rows", "nats3.chunk", [(at, at) for at in times], (0, 1200)) == "grows with the data"
+
+
+@pytest.mark.parametrize(
+    ("minute", "minutes", "stretch"),
+    [(0, 30, (0, 1800)), (40, 30, (0, 1200)), (50, 30, (600, 1800)), (30, 30, (0, 1800)), (40, 100, (1200, 4800))],
+)
+def test_the_longest_stretch_in_which_no_hour_ends_is_judged(
+    minute: int, minutes: int, stretch: tuple[float, float]
+) -> None:
+    assert judged_stretch(1_790_000_000 // 3600 * 3600 + minute * 60, minutes * 60) == stretch
+
+
+def test_what_an_hour_that_ends_brings_is_no_growth() -> None:
+    times = [float(at) for at in range(0, 1800, 5)]
+    busy = [(at, 200.0 if at < 1290 else 1800.0) for at in times]
+    assert judge("memory", "runs", busy, (0, 1290)) == "steady"
+    assert judge("memory", "runs", [(at, 200 + at) for at in times], (0, 1290)) == "grows"
