@@ -52,8 +52,8 @@ def write_page(folder: Path, curves: Mapping[str, Mapping[str, Points]], result:
     )
     begin, end = (at / 60 for at in result.stretch)
     judged = (
-        f"Judged is the longest stretch in which no hour ends: minutes {begin:.0f} to {end:.0f}. Stretches of less than "
-        f"{SHORTEST_S / 60:.0f} minutes are not judged."
+        f"Judged is the longest stretch in which no hour ends: minutes {begin:.0f} to {end:.0f}. One of less than "
+        f"{SHORTEST_S / 60:.0f} minutes is not judged."
     )
     lines += [
         "",
