@@ -37,8 +37,8 @@ _PARTS = (
     "dagster_webserver/webapp/build/*.mp4",
     # A second way to zstd, for other Pythons than CPython.
     "zstandard/_cffi.*.so",
-    # Machine learning, whose jars go as well; pandas' API on Spark, which nothing calls; examples; PySpark once more, for
-    # clusters that have no packages.
+    # Machine learning, whose jars go as well; pandas' API on Spark, which nothing calls; examples; PySpark once more,
+    # for clusters that have no packages.
     "pyspark/ml",
     "pyspark/mllib",
     "pyspark/pandas",
