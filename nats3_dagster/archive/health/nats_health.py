@@ -12,7 +12,7 @@ from nats3_dagster.archive.source.backlog import Backlog, backlog
 from nats3_dagster.archive.source.clocks import stream_now_ns
 from nats3_dagster.archive.source.loss import WARN_AT, Loss, time_to_loss
 from nats3_dagster.archive.source.observe import source_state
-from nats3_dagster.archive.source.requirements import unmatched_filters
+from nats3_dagster.archive.source.requirements import CROWDED, has_all_consumers, unmatched_filters
 from nats3_dagster.archive.source.stream_changes import recreated_error, rewritten_error, unfinished_error
 from nats3_dagster.direct_http import open_directly
 from nats3_dagster.errors import Nats3Error, OperatorError, UnknownConsumer, UnknownStream
@@ -158,14 +158,9 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
             f"{', '.join(unmatched)}: nothing more of it is captured",
             Next.CHANGE_FILTER(archive=archive.name),
         )
-    if 0 < state.config.get("max_consumers", -1) <= state.consumers and archive.spec.mode == "stream":
-        yield Finding(
-            "warn",
-            AREA,
-            f"{who}: it has all {state.consumers} consumers that it may have (max_consumers), and is read one "
-            "message at a time",
-            "Raise its max_consumers, or delete an unused consumer",
-        )
+    if has_all_consumers(state) and archive.spec.mode == "stream":
+        what = f"{who}: it {CROWDED.format(state.consumers)}"
+        yield Finding("warn", AREA, what, "Raise its max_consumers, or delete an unused consumer")
     yield _near_to_loss(workspace, archive, state, who)
     if (window := int(state.config.get("duplicate_window") or 0) // SECOND_NS) > LONG_WINDOW_S:
         yield Finding(

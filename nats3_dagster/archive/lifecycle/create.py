@@ -10,7 +10,8 @@ from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.job_names import naming
 from nats3_dagster.archive.source.absence import early_removal
 from nats3_dagster.archive.source.durables import check_new_durable, drop, open_durable
-from nats3_dagster.archive.source.requirements import check_source
+from nats3_dagster.archive.source.requirements import CROWDED, check_source, has_all_consumers
+from nats3_dagster.archive.source.retained import too_short
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.buckets import missing_buckets
 from nats3_dagster.archive.stored.folder import PATIENCE_S
@@ -102,13 +103,25 @@ def _check(
 
 
 def warning(workspace: Workspace, archive: Archive) -> str:
-    """Returns the messages that the archive will not have, by the stream's configuration when it was last observed;
-    empty if there are none."""
+    """Returns the messages that the archive will not have, or may not have, and why it is slow, by the stream as it was
+    last observed; empty if there is nothing to say."""
     coverage = workspace.catalog.coverage
     state = coverage.last_state(coverage.incarnations(archive)[-1])
-    early = early_removal(state.config) if state else ""
-    if not early:
+    if state is None:
         return ""
-    if archive.spec.subjects:
-        return f"{early}. The archive cannot count them: its subject filter leaves out sequences as well"
-    return f"{early}. They count as lost"
+    found: list[str] = []
+    if early := early_removal(state.config):
+        filtered = "The archive cannot count them: its subject filter leaves out sequences as well"
+        found += [early, filtered if archive.spec.subjects else "They count as lost"]
+    if archive.spec.mode == "stream":
+        found += [text for text in (too_short(state, archive.spec.max_age_s), _crowded(workspace, archive)) if text]
+    return ". ".join(found)
+
+
+def _crowded(workspace: Workspace, archive: Archive) -> str:
+    """A sentence where the stream has all the consumers that it may have; empty also where it does not answer."""
+    with suppress(Nats3Error):
+        state = stream_state(workspace.link, archive.spec.stream)
+        if has_all_consumers(state):
+            return f"The stream {CROWDED.format(state.consumers)}: raise max_consumers, or delete an unused consumer"
+    return ""

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from nats3_dagster.archive.source.observe import Source
+from nats3_dagster.archive.source.requirements import has_all_consumers
 from nats3_dagster.catalog.archives.archives import durable_taken
 from nats3_dagster.errors import Conflict, OperatorError, SourceError, UnknownConsumer
 from nats3_dagster.jetstream.take.durable import (
@@ -82,10 +83,10 @@ def check_new_durable(workspace: Workspace, spec: ArchiveSpec, state: StreamStat
 def _check_limits(spec: ArchiveSpec, state: StreamState) -> None:
     """Raises OperatorError if the stream's limits leave no room for the archive's own durable, or would spoil it."""
     limits: dict[str, Any] = state.config.get("consumer_limits") or {}
-    if 0 < (most := state.config.get("max_consumers", -1)) <= state.consumers:
+    if has_all_consumers(state):
         raise OperatorError(
             f"Stream {state.name} has all {state.consumers} consumers that it may have (max_consumers)",
-            f"Raise max_consumers of the stream to at least {most + 1}, or delete an unused consumer",
+            f"Raise max_consumers of the stream to at least {state.consumers + 1}, or delete an unused consumer",
         )
     if int(limits.get("inactive_threshold") or 0):
         raise OperatorError(

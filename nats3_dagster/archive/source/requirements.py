@@ -9,6 +9,8 @@ from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, has_mixed_token, overlap
 from nats3_dagster.workspace import Workspace
 
+# What a stream without room for a consumer is told by, with the number of those that it has.
+CROWDED = "has all {} consumers that it may have (max_consumers), and is read one message at a time"
 # A server marks erased and deleted records of a file by the two highest bits of their sequences.
 _LAST_STORED = 2**62 - 1
 
@@ -64,6 +66,11 @@ def check_sequences(state: StreamState) -> None:
             f"Stream {state.name} is at sequence {state.last_seq}: NATS keeps no message in a file from 2^62 on",
             "Make the stream with a smaller first_seq",
         )
+
+
+def has_all_consumers(state: StreamState) -> bool:
+    """True if the stream may have no consumer more. A mode that only reads then asks for each message."""
+    return 0 < int(state.config.get("max_consumers") or -1) <= state.consumers
 
 
 def check_retention(spec: ArchiveSpec, state: StreamState) -> None:
