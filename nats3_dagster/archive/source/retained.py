@@ -13,7 +13,7 @@ _MESSAGES, _SPAN_S, _FULL = 10, 60.0, 0.9
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """How long a message stays, by the limit that removes it first."""
+    """The time that a message stays, by the limit that removes it first."""
 
     seconds: float
     # max_age, max_msgs or max_bytes.
@@ -28,7 +28,8 @@ class Retained:
 
 
 def retained(state: StreamState) -> Retained | None:
-    """Returns the nearest limit by the stream as it is; None where no limit removes messages, or too few messages say its rate."""
+    """Returns the nearest limit, by the stream as it is; None where no limit removes messages, or too few of them say its
+    rate."""
     config, found = state.config, list[Retained]()
     if max_age := int(config.get("max_age") or 0):
         found.append(Retained(max_age / SECOND_NS, "max_age", None))
