@@ -7,6 +7,7 @@ It fails where a pattern finds nothing: a library has changed then, and its line
 
 import hashlib
 import importlib.util
+import os
 import platform
 import py_compile
 import shutil
@@ -105,6 +106,8 @@ _GENERATED = ("kubernetes/client",)
 _AWS = {"s3", "sts", "sso", "sso-oidc", "signin", "glue", "dynamodb"}
 # Machines in the names of native libraries inside jars. The rest of such a jar stays as it is.
 _MACHINES = {"x86_64": ("amd64", "x86_64", "linux64"), "aarch64": ("aarch64",)}
+# Of Spark's jars, seconds since 1970.
+_TIME = 1_600_000_000
 _FOREIGN = ("freebsd", "sunos", "aix", "android", "musl")
 _NATIVE = (".so", ".dll", ".dylib", ".jnilib")
 _WITH_NATIVE = ("rocksdbjni-", "zstd-jni-", "snappy-java-", "netty-tcnative-boringssl", "netty-transport-native-")
@@ -128,6 +131,9 @@ def main(environment: Path) -> None:
     for library in packages.rglob("*.so*"):
         _strip(library)
     _link_copies(packages / "pyarrow")
+    # As the Dockerfile does with Java, and says why.
+    for path in (*jars.iterdir(), jars):
+        os.utime(path, (_TIME, _TIME))
 
 
 def _remove(folder: Path, pattern: str) -> None:

@@ -12,7 +12,7 @@ GAUGE, COUNTER, HISTOGRAM = GaugeMetricFamily, CounterMetricFamily, HistogramMet
 # The last word of a name that is the unit of its family, by the type.
 _UNITS: Mapping[Type, tuple[str, ...]] = {
     GAUGE: ("seconds", "bytes", "ratio", "messages"),
-    COUNTER: ("bytes",),
+    COUNTER: ("bytes", "seconds"),
     HISTOGRAM: ("bytes",),
 }
 
