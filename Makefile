@@ -72,6 +72,7 @@ bench: setup
 	@$(RUN) $(BIN)/python -m nats3_dagster_tests.bench $(if $(N),--messages $(N)) $(if $(ONLY),--only $(ONLY))
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.api)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.points)
+	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.domain)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.subjects)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.exports)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.query)
