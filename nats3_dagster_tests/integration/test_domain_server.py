@@ -203,3 +203,17 @@ def test_metrics_have_what_the_process_answered(events: Archive, workspace: Work
     assert counts["nats3_domain_requests_total"].endswith(" 3.0")
     assert f'server="{server.counts.server}"' in counts["nats3_domain_errors_total"]
     assert float(counts["nats3_domain_seconds_total"].split()[-1]) > 0
+
+
+def test_what_the_stream_forgot_before_a_capture_is_told_as_lost(
+    events: Archive, workspace: Workspace, wire: Wire
+) -> None:
+    wire.publish(("ev.1", b"", b"later") for _ in range(30))
+    wire.api("STREAM.PURGE.EV", seq=COUNT + 11)
+    with DomainServer(workspace.settings), DomainClient(workspace.settings.nats.servers[0]) as client:
+        info = json.loads(client.ask("$JS.archive.API.STREAM.INFO.EV").data)
+    assert info["config"]["metadata"]["nats3.lost"] == "10"
+    assert info["config"]["metadata"]["nats3.archived_through"] == str(COUNT)
+    state = info["state"]
+    assert (state["messages"], state["first_seq"], state["last_seq"]) == (COUNT + 20, 1, COUNT + 30)
+    assert state["num_deleted"] == 10

@@ -45,11 +45,13 @@ def describe(workspace: Workspace, served: ServedStream) -> Description:
     coverage = served.coverage
     now = uncaptured.state(workspace, served)
     state = now or workspace.catalog.coverage.last_state(served.incarnation)
-    last, waiting = coverage.last, 0
+    last, waiting, gone = coverage.last, 0, 0
     if now:
         last = max(last, now.last_seq)
-        parts = uncaptured.ranges(workspace, served, max(coverage.start, now.first_seq))
-        waiting = sum(max(0, min(part.last, now.last_seq) - part.first + 1) for part in parts)
+        parts = uncaptured.ranges(workspace, served, coverage.start, now.last_seq)
+        # What the stream removed before a capture will be recorded by the next one.
+        gone = sum(max(0, min(part.last, now.first_seq - 1) - part.first + 1) for part in parts)
+        waiting = sum(part.size for part in parts) - gone
     return Description(
         config=state.config if state else {},
         created_ns=served.incarnation.server_created_ns,
@@ -59,7 +61,7 @@ def describe(workspace: Workspace, served: ServedStream) -> Description:
         last_seq=last,
         first_ns=coverage.first_ns or (now.first_ns if now else 0),
         last_ns=max(coverage.last_ns or 0, now.last_ns if now else 0),
-        lost=_lost(workspace, served),
+        lost=_lost(workspace, served) + gone,
         archived_through=coverage.frontier,
     )
 
