@@ -28,8 +28,8 @@ class Retained:
 
 
 def retained(state: StreamState) -> Retained | None:
-    """Returns the nearest limit, by the stream as it is; None where no limit removes messages, or too few of them say its
-    rate."""
+    """Returns the nearest limit, by the stream as it is; None where no limit removes messages, or too few of them say
+    its rate."""
     config, found = state.config, list[Retained]()
     if max_age := int(config.get("max_age") or 0):
         found.append(Retained(max_age / SECOND_NS, "max_age", None))
