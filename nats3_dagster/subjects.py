@@ -109,6 +109,12 @@ def literal_tokens(filter_: str) -> int:
     return next((n for n, t in enumerate(tokens) if t in ("*", ">") or _SHOWN_BYTE.search(t)), len(tokens))
 
 
+def literal_prefix(filter_: str) -> str:
+    """Returns the tokens of `literal_tokens`, each with its dot: every subject that has more of them begins so."""
+    tokens = filter_.split(".")
+    return ".".join([*tokens[: literal_tokens(filter_)], ""])
+
+
 def has_mixed_token(filter_: str) -> bool:
     """True if a token has `*` or `>` and more: a legal name, and mostly a mistake."""
     return any(token not in ("*", ">") and {"*", ">"} & set(token) for token in filter_.split("."))

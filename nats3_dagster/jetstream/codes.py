@@ -11,10 +11,12 @@ from typing import Any, Final
 class ErrCode(IntEnum):
     """`err_code` of a JetStream error. The server's text follows each."""
 
+    BAD_REQUEST = 10003  # bad request
     NO_PEERS = 10005  # no suitable peers for placement
     UNAVAILABLE = 10008  # JetStream system temporarily unavailable
     CONSUMER_NOT_FOUND = 10014  # consumer not found
     NO_RESOURCES = 10023  # insufficient resources
+    INVALID_JSON = 10025  # invalid JSON: {err}
     MAX_CONSUMERS = 10026  # maximum consumers limit reached
     MESSAGE_NOT_FOUND = 10037  # no message found
     NOT_ENABLED_FOR_ACCOUNT = 10039  # JetStream not enabled for account

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from nats.aio.msg import Msg
+from nats.errors import NoRespondersError, TimeoutError
 
 from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.jetstream.client import Connection
@@ -67,7 +68,6 @@ class Responder:
 
     def ask(self, subject: str, timeout_s: float) -> bytes | None:
         """The answer to an empty request; None if no client listens there. Raises SourceError if none comes in time."""
-        from nats.errors import NoRespondersError, TimeoutError
 
         async def work(client: Connection) -> bytes | None:
             try:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from nats3_dagster.archive.served.permissions import api_of
 from nats3_dagster.archive.served.served_stream import ServedStream, ServedStreams
 from nats3_dagster.errors import Nats3Error, OperatorError
+from nats3_dagster.jetstream.codes import ErrCode
 from nats3_dagster.jetstream.responder import Reply
 from nats3_dagster.nats import replies, stream_documents
 from nats3_dagster.nats.get_request import BadRequest, GetRequest, parse
@@ -18,8 +19,6 @@ from nats3_dagster.nats.refusals import refusal
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
-# Error codes of nats-server (errors.json).
-_BAD_REQUEST, _INVALID_JSON, _NO_STREAM, _NO_MESSAGE, _UNAVAILABLE = 10003, 10025, 10059, 10037, 10023
 
 
 class Domain:
@@ -39,17 +38,18 @@ class Domain:
         kind, answer = self._route(operation)
         try:
             data = answer(payload)
-        except (BadRequest, ValueError) as error:
-            text = "bad request" if isinstance(error, BadRequest) else f"invalid JSON: {error}"
-            data = replies.error(kind, 400, _BAD_REQUEST if isinstance(error, BadRequest) else _INVALID_JSON, text)
+        except BadRequest:
+            data = replies.error(kind, 400, ErrCode.BAD_REQUEST, "bad request")
+        except ValueError as error:
+            data = replies.error(kind, 400, ErrCode.INVALID_JSON, f"invalid JSON: {error}")
         except OperatorError as error:
-            data = replies.error(kind, 400, _BAD_REQUEST, str(error))
+            data = replies.error(kind, 400, ErrCode.BAD_REQUEST, str(error))
         except Nats3Error as error:
             log.warning("%s: %s", operation, error)
-            data = replies.error(kind, 503, _UNAVAILABLE, str(error))
+            data = replies.error(kind, 503, ErrCode.NO_RESOURCES, str(error))
         if len(data) > self._max_payload():
             text = f"The answer has {len(data)} bytes, more than max_payload: use a direct get, or ask for less"
-            data = replies.error(kind, 500, _UNAVAILABLE, text)
+            data = replies.error(kind, 500, ErrCode.NO_RESOURCES, text)
         yield Reply(b"", data)
 
     def _route(self, operation: str) -> tuple[str, Callable[[bytes], bytes]]:
@@ -105,11 +105,10 @@ class Domain:
                 raise ValueError("it is no request for a message") from error
             raise
         found = Messages(self._workspace, served, self._max_payload()).stored(asked)
-        return found or replies.error("stream_msg_get_response", 404, _NO_MESSAGE, "no message found")
+        return found or replies.error("stream_msg_get_response", 404, ErrCode.MESSAGE_NOT_FOUND, "no message found")
 
     def _direct(self, rest: str, payload: bytes) -> Iterator[Reply]:
         stream, _, subject = rest.partition(".")
-        served = None
         try:
             served = self._streams.find(stream)
             if served is None:
@@ -137,7 +136,7 @@ def _direct_request(subject: str, payload: bytes) -> GetRequest:
 
 
 def _no_stream(kind: str) -> bytes:
-    return replies.error(kind, 404, _NO_STREAM, "stream not found")
+    return replies.error(kind, 404, ErrCode.STREAM_NOT_FOUND, "stream not found")
 
 
 def _one_line(error: Nats3Error) -> str:

@@ -1,9 +1,8 @@
 """Refusals: requests of the JetStream API that an archive does not answer, and what to use instead. Pure."""
 
+from nats3_dagster.jetstream.codes import ErrCode
 from nats3_dagster.nats import replies
 
-# As nats-server answers what is not allowed in a stream (JSBadRequestErr).
-_CODE, _ERR_CODE = 400, 10003
 _RESTORE = "restore the stream with its sequences and times (nats3 stream restore) and make the consumer on it"
 # By the first tokens of the request: the kind of the answer, and a sentence after "The archive is read only: ".
 _KINDS: dict[str, tuple[str, str]] = {
@@ -27,6 +26,6 @@ def refusal(operation: str) -> bytes:
     """The answer to a request that is not answered otherwise; `operation`: its subject after the API's prefix."""
     for begin, (kind, instead) in _KINDS.items():
         if operation.startswith(begin):
-            return replies.error(kind, _CODE, _ERR_CODE, f"The archive is read only: {instead}")
+            return replies.error(kind, 400, ErrCode.BAD_REQUEST, f"The archive is read only: {instead}")
     # As a server does with a subject that is no request.
-    return replies.error("error", _CODE, _ERR_CODE, f"An archive does not know the request {operation[:60]}")
+    return replies.error("error", 400, ErrCode.BAD_REQUEST, f"An archive does not know the request {operation[:60]}")

@@ -15,6 +15,7 @@ from nats3_dagster.archive.served.permissions import check_domain
 from nats3_dagster.documents.domain_metrics import DomainCounts
 from nats3_dagster.errors import Nats3Error, OperatorError, SourceError
 from nats3_dagster.fault_points import fault_point
+from nats3_dagster.jetstream.codes import ErrCode
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.responder import Reply, Request, Responder
 from nats3_dagster.nats import replies
@@ -147,7 +148,7 @@ class DomainServer:
         if ".DIRECT.GET." in request.subject:
             reply = Reply(replies.status(f"{code} {text}"))
         else:
-            reply = Reply(b"", replies.error("error", code, 10023, text))
+            reply = Reply(b"", replies.error("error", code, ErrCode.NO_RESOURCES, text))
         self._open_responder.send(request.reply, [reply])
 
     def _work(self) -> None:

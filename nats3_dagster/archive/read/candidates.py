@@ -10,7 +10,7 @@ from nats3_dagster.catalog import Catalog
 from nats3_dagster.catalog.contents.subjects import ChunkPlace, Probe
 from nats3_dagster.chunks.bloom import probe
 from nats3_dagster.model import Archive, Incarnation
-from nats3_dagster.subjects import is_one_subject, literal_tokens, matches_shown
+from nats3_dagster.subjects import is_one_subject, literal_prefix, matches_shown
 
 # For a filter with wildcards this number of chunks is looked at before all of its subjects are: usually the first one
 # has one.
@@ -35,9 +35,8 @@ class Candidates:
         self._subjects, self._archive, self._life = catalog.subjects, archive, incarnation
         self._filter, self._at_ns = subject_filter, at_ns
         self._is_cut = is_cut or at_ns is not None
-        tokens = subject_filter.split(".")
         self._exact = is_one_subject(subject_filter)
-        self._prefix = ".".join([*tokens[: literal_tokens(subject_filter)], ""])
+        self._prefix = literal_prefix(subject_filter)
         self._probe = Probe(*probe(subject_filter)) if self._exact else None
         self._names: dict[str, ChunkPlace] | None = None
         self._heap: list[tuple[int, ChunkPlace, str | None]] = []

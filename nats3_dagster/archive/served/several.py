@@ -13,7 +13,7 @@ from nats3_dagster.archive.stored.ranged import open_ranged
 from nats3_dagster.errors import ObjectMissing
 from nats3_dagster.model import Chunk, Message, SeqRange
 from nats3_dagster.model.messages import MESSAGES, exact_subjects, selected
-from nats3_dagster.subjects import is_one_subject, literal_tokens, matches
+from nats3_dagster.subjects import is_one_subject, literal_prefix, matches
 from nats3_dagster.workspace import Workspace
 
 # Chunks that are asked of the catalog at a time.
@@ -59,8 +59,7 @@ def pending(workspace: Workspace, served: ServedStream, subject: str | None, seq
 def counts_from(workspace: Workspace, served: ServedStream, subject: str, seq: int) -> tuple[dict[str, int], int]:
     """The archived messages of each subject that the filter takes, in the chunks that begin at this sequence or later;
     and the messages of those chunks there whose subjects are not counted. Raises CatalogError."""
-    tokens = subject.split(".")
-    prefix = subject if is_one_subject(subject) else ".".join([*tokens[: literal_tokens(subject)], ""])
+    prefix = subject if is_one_subject(subject) else literal_prefix(subject)
     counts, uncounted = workspace.catalog.subjects.counts_from(served.archive, served.incarnation, prefix, seq)
     return {name: count for name, count in counts.items() if matches(subject, name)}, uncounted
 

@@ -4,7 +4,6 @@ Invariant: only sequences that are in no chunk and no gap are taken from the str
 stays away. An answer counts only if the stream was the served incarnation after it.
 """
 
-import base64
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -12,13 +11,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from nats3_dagster.archive.served.served_stream import ServedStream
-from nats3_dagster.errors import SourceError, StreamChanged, UnknownStream
-from nats3_dagster.hours import parse_time
+from nats3_dagster.errors import StreamChanged, UnknownStream
 from nats3_dagster.jetstream.api import Refused
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode
 from nats3_dagster.jetstream.read.contents import exact_json, last_json, next_json
 from nats3_dagster.jetstream.read.count import messages_from
+from nats3_dagster.jetstream.read.leader_read import row_of
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
 from nats3_dagster.jetstream.streams import same_stream, same_stream_info
 from nats3_dagster.model import Message, SeqRange, StreamState
@@ -155,13 +154,5 @@ def _taken(served: ServedStream, found: dict[str, Any] | None) -> Message | None
     that JSON cannot carry."""
     if found is None or not is_archived_subject(served, int(found["seq"]), found["subject"]):
         return None
-    if "\ufffd" in found["subject"]:
-        raise SourceError(
-            f"The subject of message {found['seq']} of stream {served.incarnation.stream} is not UTF-8",
-            "Read it when it is archived",
-        )
-    headers = base64.b64decode(found["hdrs"]) if found.get("hdrs") else None
-    data = base64.b64decode(found.get("data") or "")
-    return Message(
-        served.incarnation, int(found["seq"]), parse_time(found["time"]), found["subject"], None, headers, data
-    )
+    row = row_of(served.incarnation.stream, found, "Read it when it is archived")
+    return Message(incarnation=served.incarnation, **row)

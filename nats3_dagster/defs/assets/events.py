@@ -50,7 +50,8 @@ class Replayed:
 
     def metadata(self, hour: str | None = None) -> Metadata:
         """Returns the metadata of one hour, or of all."""
-        hours = [self.hours[name] for name in self.hours if hour in (None, name)]
+        names = [*self.hours] if hour is None else [hour] if hour in self.hours else []
+        hours = [self.hours[name] for name in names]
         last = sorted((c for one in hours for c in self.last[one.hour]), key=lambda chunk: chunk.position)
         spec = self.replay.spec
         targets = [t.incarnation.stream for t in self.replay.targets]

@@ -22,6 +22,7 @@ from nats3_dagster.subjects import selects
 
 # The most sequences of a batch, and about the most bytes of its messages.
 BATCH, BATCH_BYTES = 1024, 8 << 20
+_NO_CONSUMER = "Let the stream have one consumer more (max_consumers), or leave these messages out"
 
 
 def messages_of(link: Link, incarnation: Incarnation, seqs: SeqRange, filters: Sequence[str]) -> pa.Table:
@@ -41,7 +42,8 @@ def batches_of(
     while first <= seqs.last:
         part = SeqRange(first, min(first + size - 1, seqs.last))
         messages = link.call(_messages, incarnation, part)
-        taken = [_row(incarnation.stream, m, headers_only) for m in messages if selects(filters, m["subject"])]
+        taken = [row_of(incarnation.stream, m) for m in messages if selects(filters, m["subject"])]
+        taken = [_without_payload(row) for row in taken] if headers_only else taken
         if taken:
             yield pa.RecordBatch.from_pylist(taken, schema=MESSAGES)
         first = part.last + 1 if messages else link.call(_next_seq, incarnation, part.last + 1, seqs.last)
@@ -68,22 +70,26 @@ async def _next_seq(client: Connection, incarnation: Incarnation, seq: int, last
     return min(int(message["seq"]), last + 1) if message else last + 1
 
 
-def _row(stream: str, message: Mapping[str, Any], headers_only: bool) -> dict[str, Any]:
+def row_of(stream: str, message: Mapping[str, Any], hint: str = _NO_CONSUMER) -> dict[str, Any]:
+    """Returns the values of MESSAGES of the server's JSON of a message. Raises SourceError with the hint for a subject
+    that is not UTF-8, which JSON cannot carry."""
     if "\ufffd" in message["subject"]:
         raise SourceError(
             f"The subject of message {message['seq']} of stream {stream} is not UTF-8, and only a consumer can read it",
-            "Let the stream have one consumer more (max_consumers), or leave these messages out",
+            hint,
         )
-    headers = base64.b64decode(message["hdrs"]) if message.get("hdrs") else None
-    data = base64.b64decode(message.get("data") or "")
-    if headers_only:
-        headers = b"%bNats-Msg-Size: %d\r\n\r\n" % (headers[:-2] if headers else b"NATS/1.0\r\n", len(data))
-        data = b""
     return {
-        "seq": message["seq"],
+        "seq": int(message["seq"]),
         "time_ns": parse_time(message["time"]),
         "subject": message["subject"],
         "subject_bytes": None,
-        "headers": headers,
-        "data": data,
+        "headers": base64.b64decode(message["hdrs"]) if message.get("hdrs") else None,
+        "data": base64.b64decode(message.get("data") or ""),
     }
+
+
+def _without_payload(row: dict[str, Any]) -> dict[str, Any]:
+    """The row as a consumer of headers alone sends it."""
+    headers, size = row["headers"], len(row["data"])
+    block = b"%bNats-Msg-Size: %d\r\n\r\n" % (headers[:-2] if headers else b"NATS/1.0\r\n", size)
+    return row | {"headers": block, "data": b""}
