@@ -84,10 +84,9 @@ def captures(stream: str, names: Names, durable: str | None, *, owns_durable: bo
     api = names.api
     needs = [Need("Archive the stream: look at it, and ask its leader for a message.", reads(api, stream)[:2])]
     if durable is not None:
-        subjects = [f"{api}.CONSUMER.INFO.{stream}.{durable}", f"{api}.CONSUMER.MSG.NEXT.{stream}.{durable}"]
-        if owns_durable:
-            subjects += [f"{api}.CONSUMER.{what}.{stream}.{durable}" for what in ("CREATE", "DELETE")]
-        needs.append(Need("Take its messages through the durable consumer.", tuple(subjects)))
+        made = ("CREATE", "DELETE") if owns_durable else ()
+        subjects = tuple(f"{api}.CONSUMER.{what}.{stream}.{durable}" for what in ("INFO", *made))
+        needs.append(Need("Take its messages through the durable consumer.", subjects))
         if api != API:
             needs.append(
                 Need(
@@ -96,7 +95,14 @@ def captures(stream: str, names: Names, durable: str | None, *, owns_durable: bo
                 )
             )
         needs.append(Need("Look for consumers that take the same messages.", (f"{api}.CONSUMER.LIST.{stream}",)))
-        needs.append(Need("Acknowledge what is in the catalog.", (f"$JS.ACK.{stream}.{durable}.>",)))
+        older = ""
+        if owns_durable:
+            older = " (its own consumer: with servers before 2.14)"
+            reason = "Acknowledge by flow control what is in the catalog (servers from 2.14)."
+            by_flow = (f"{api}.CONSUMER.RESET.{stream}.{durable}", f"$JS.FC.{stream}.{durable}.>")
+            needs.append(Need(reason, by_flow))
+        one_by_one = (f"{api}.CONSUMER.MSG.NEXT.{stream}.{durable}", f"$JS.ACK.{stream}.{durable}.>")
+        needs.append(Need(f"Pull, and acknowledge one by one what is in the catalog{older}.", one_by_one))
     needs.append(Need("Read it by consumers that nats3 makes and deletes.", reads(api, stream)[2:]))
     needs.append(
         Need(

@@ -14,6 +14,7 @@ class ErrCode(IntEnum):
     BAD_REQUEST = 10003  # bad request
     NO_PEERS = 10005  # no suitable peers for placement
     UNAVAILABLE = 10008  # JetStream system temporarily unavailable
+    CONSUMER_NAME_IN_USE = 10013  # consumer name already in use
     CONSUMER_NOT_FOUND = 10014  # consumer not found
     NO_RESOURCES = 10023  # insufficient resources
     INVALID_JSON = 10025  # invalid JSON: {err}
@@ -99,6 +100,8 @@ def pull_request_ended(status: str, description: str) -> bool:
 OLDEST_SERVER: Final = (2, 9, 7)
 SEVERAL_FILTERS: Final = (2, 10)
 FAST_INGEST: Final = (2, 14)
+# Consumers that acknowledge by flow control, and resets of consumers: API level 4 (ADR-60).
+FLOW_ACKS: Final = (2, 14)
 # From it on a server restores messages at their sequences and times (ADR-63).
 RESTORE_SINCE: Final = (2, 15)
 # Since then a replica stops for good at a message that expects another `Nats-Expected-Last-Msg-Id` than the stream has:

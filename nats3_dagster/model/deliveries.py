@@ -17,6 +17,9 @@ class Deliveries:
     most: int = 1
     # Up to this sequence messages may have been stored while there was no durable; 0 where none were.
     missed_seq: int = 0
+    # The subject of its last session, where its flow control acknowledges: it counts from 1 on in each. Empty for a
+    # durable without sessions.
+    session: str = ""
 
     def unaccounted(self, consumer_seq: int) -> int:
         """Deliveries up to this number that the archive does not account for."""

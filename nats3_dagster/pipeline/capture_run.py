@@ -15,14 +15,14 @@ from nats3_dagster.archive.captures.hour_run import HourRun, OnError, OnJob
 from nats3_dagster.archive.captures.plan import CapturePlan
 from nats3_dagster.archive.captures.read import Outcome
 from nats3_dagster.archive.captures.task import HourFailure
-from nats3_dagster.archive.take.driver import Perform as PerformTake
-from nats3_dagster.archive.take.driver import TakeJob, take_hours
-from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
+from nats3_dagster.archive.take.driver import take_hours
+from nats3_dagster.archive.take.job import Perform as PerformTake
+from nats3_dagster.archive.take.job import TakeJob
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.task_progress import Tally, new_subject
 from nats3_dagster.model import Archive, ChunkMeta, OnProgress, Progress
 from nats3_dagster.pipeline.tasks import parallelism, run_tasks
-from nats3_dagster.pipeline.worker import capture_task, take_round
+from nats3_dagster.pipeline.worker import capture_task, take_task
 from nats3_dagster.settings import Settings
 from nats3_dagster.tables.follow import followed
 from nats3_dagster.workspace import Workspace
@@ -123,9 +123,9 @@ def _reading(
 def _taking(spark: SparkSession, archive: Archive, hours: Sequence[str]) -> PerformTake:
     """The function that runs the tasks of a round on Spark: they pull in turn, and write at the same time."""
 
-    def perform(job: TakeJob) -> tuple[tuple[TakeOutcome, ...], Nats3Error | None]:
+    def perform(job: TakeJob) -> tuple[tuple[object, ...], Nats3Error | None]:
         finished = run_tasks(
-            spark, f"capture {archive.name} {hours[0]}", take_round, [(job, n) for n in range(job.tasks)]
+            spark, f"capture {archive.name} {hours[0]}", take_task, [(job, n) for n in range(job.tasks)]
         )
         return finished.results, finished.error
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nats3_dagster.archive.captures.read import Outcome
     from nats3_dagster.archive.captures.task import HourFailure
     from nats3_dagster.archive.keep.merge_task import HourMerged, MergeTask
+    from nats3_dagster.archive.take.flow_capture import SessionEnd
     from nats3_dagster.archive.take.job import TakeJob
     from nats3_dagster.archive.take.take_capture import Outcome as TakeOutcome
     from nats3_dagster.exports.job import ExportJob, Group, GroupResult
@@ -38,11 +39,13 @@ def capture_task(task: "tuple[CaptureJob, tuple[SeqRange, ...]]") -> "Iterator[O
     fault_point("capture.task_returned")
 
 
-def take_round(task: "tuple[TakeJob, int]") -> "Iterator[TakeOutcome]":
-    """One task of a round of an archive of the mode `consumer`."""
+def take_task(task: "tuple[TakeJob, int]") -> "Iterator[TakeOutcome | SessionEnd]":
+    """One task of a round of an archive of the mode `consumer`, or the one of a session."""
+    from nats3_dagster.archive.take.flow_capture import FlowCapture
     from nats3_dagster.archive.take.take_capture import TakeCapture
 
-    yield from TakeCapture(*task).outcomes()
+    job, number = task
+    yield from FlowCapture(job).outcomes() if job.channel else TakeCapture(job, number).outcomes()
 
 
 def merge_hour(task: "MergeTask") -> "Iterator[HourMerged]":

@@ -18,6 +18,15 @@ import zstandard
 WINDOW_BYTES = 8 << 20
 # Two requests are under way. A server closes a connection with 64 MB pending: 50,000 messages of 1 KiB.
 PULL_MESSAGES = 16_384
+# A consumer whose flow control acknowledges (ADR-60).
+FLOW_SUBJECT = "_B.flow"
+FLOW = {
+    "ack_policy": "flow_control",
+    "flow_control": True,
+    "idle_heartbeat": 10**9,
+    "max_ack_pending": 8_000_000,
+    "deliver_policy": "all",
+}
 # As chunks have them: bytes before compression.
 PAGE_BYTES = 256 << 10
 OBJECT_BYTES = 64 << 20
@@ -76,6 +85,35 @@ def count_deliveries(
             connection.sendall(ask)
             asked += PULL_MESSAGES
         counted(total)
+    elapsed_s = time.perf_counter() - began
+    connection.close()
+    return elapsed_s
+
+
+def count_by_flow(url: str, stream: str, durable: str, messages: int) -> float:
+    """Seconds until a durable with FLOW has delivered that many messages to a client that counts them, and each was
+    acknowledged: all that came, at each flow control. The last one is confirmed by the durable's own state."""
+    connection = connect(url)
+    mark, flow, stalled = b" $JS.ACK.", b" $JS.FC.", b"Nats-Consumer-Stalled: "
+    total, tail, buffer = 0, b"", bytearray(1 << 20)
+    began = time.perf_counter()
+    connection.sendall(f"SUB {FLOW_SUBJECT} 1\r\n".encode())
+    acknowledged = 0
+    while acknowledged < messages:
+        size = connection.recv_into(buffer)
+        assert size, "the server has closed the connection"
+        piece = tail + buffer[:size]
+        total += piece.count(mark)
+        at = max(piece.rfind(flow), piece.rfind(stalled))
+        if at >= 0 and b"\r\n" in piece[at:]:
+            line = piece[at + 1 :].split(b"\r\n", 1)[0]
+            reply = line.split(b" ")[1 if line.startswith(b"Nats") else 0]
+            acknowledged = total - piece[at:].count(mark)
+            block = b"NATS/1.0\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n\r\n" % (acknowledged, acknowledged)
+            connection.sendall(b"HPUB %b %d %d\r\n%b\r\n" % (reply, len(block), len(block), block))
+            piece = piece[at + 8 :]
+        tail = bytes(piece[-512:])
+        total -= tail.count(mark)
     elapsed_s = time.perf_counter() - began
     connection.close()
     return elapsed_s

@@ -22,7 +22,9 @@ from nats3_dagster.archive.lifecycle import create as creating
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.proof import seal, verify
 from nats3_dagster.archive.stored import removal
+from nats3_dagster.archive.take import flow_capture
 from nats3_dagster.errors import EngineError, Nats3Error, from_json
+from nats3_dagster.jetstream.take import flow, handover
 from nats3_dagster.model import ArchiveSpec, ReplaySpec
 from nats3_dagster.pipeline import capture_run, replay_run
 from nats3_dagster.pipeline import tasks as pipeline_tasks
@@ -63,7 +65,9 @@ def small_settings() -> None:
     """In this process."""
     planning.TASK_SEQS, planning.TASK_HOURS = TASK_SEQS, TASK_HOURS
     hour_windows.JOB_HOURS = JOB_HOURS
-    reading.CHUNK_MESSAGES = CHUNK_MESSAGES
+    reading.CHUNK_MESSAGES = flow_capture.CHUNK_MESSAGES = CHUNK_MESSAGES
+    flow.BATCH_MESSAGES = CHUNK_MESSAGES // 2
+    handover.GONE_S = 1.0
     pages.PAGE = PAGE_CHUNKS
     compaction.HOURS_AT_ONCE = 2
     Settings.store = property(lambda self: replace(_store(self), patience_s=PATIENCE_S))  # type: ignore[assignment]

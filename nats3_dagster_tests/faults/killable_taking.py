@@ -8,7 +8,8 @@ import sys
 import time
 
 from nats3_dagster.archive.source import durables
-from nats3_dagster.archive.take import commit, driver, take_capture
+from nats3_dagster.archive.take import commit, driver
+from nats3_dagster.archive.take.job import TakeJob
 from nats3_dagster.catalog.contents import chunks
 from nats3_dagster.catalog.contents.chunks import Chunks
 from nats3_dagster.hours import hour_of
@@ -16,6 +17,7 @@ from nats3_dagster.jetstream.take.pull import Pull
 from nats3_dagster.objects import Bucket
 from nats3_dagster.objects.drivers.folder_driver import FolderDriver
 from nats3_dagster.objects.drivers.s3_driver import S3Driver
+from nats3_dagster.pipeline.worker import take_task
 from nats3_dagster.settings import Settings
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.faults.killable import SIGNALS, after, before, die
@@ -45,8 +47,8 @@ def main(name: str, step: str, how: str = "kill") -> None:
     with Workspace(Settings.load()) as workspace:
         archive = workspace.catalog.archives.get(name)
 
-        def perform(job: driver.TakeJob) -> tuple[list[take_capture.Outcome], None]:
-            return list(take_capture.TakeCapture(job).outcomes()), None
+        def perform(job: TakeJob) -> tuple[list[object], None]:
+            return list(take_task((job, 0))), None
 
         driver.run_rounds(workspace, archive, hour_of(time.time_ns()), perform)
 

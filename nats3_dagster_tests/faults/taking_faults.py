@@ -20,7 +20,8 @@ from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
 from nats3_dagster_tests.faults.workload import Key, Sent, created_ns, make_messages
 from nats3_dagster_tests.support.wire import Wire
 
-DURABLE = "taker"
+# The durable of the user, and the archive's own.
+DURABLE, OWN = "taker", f"nats3-{ARCHIVE}"
 SECOND_NS = 10**9
 # The steps at which a process dies. Those of a task are passed by several processes.
 STEPS = (
@@ -44,6 +45,7 @@ class Taking:
     retention: str
     # The tokens after the trial's prefix; none for every subject.
     tokens: tuple[str, ...]
+    durable: str = DURABLE
     sent: dict[Key, Sent] = field(default_factory=dict[Key, Sent])
     # What nobody can have any more.
     gone: set[Key] = field(default_factory=set[Key])
@@ -70,7 +72,7 @@ class Taking:
     def steal(self, wire: Wire, count: int) -> None:
         """Another client pulls this many messages, acknowledges some, and gives the others back in any order."""
         rng, created = self.trial.random, created_ns(wire, self.trial.stream)
-        replies = [wire.next(self.trial.stream, DURABLE) for _ in range(count)]
+        replies = [wire.next(self.trial.stream, self.durable) for _ in range(count)]
         rng.shuffle(replies)
         for reply in replies:
             if rng.random() < 0.5:
@@ -81,7 +83,7 @@ class Taking:
         wire.state(self.trial.stream)
 
     def waiting(self, wire: Wire) -> int:
-        return wire.api(f"CONSUMER.INFO.{self.trial.stream}.{DURABLE}")["num_pending"]
+        return wire.api(f"CONSUMER.INFO.{self.trial.stream}.{self.durable}")["num_pending"]
 
     def run(self, fault_: str = "", *, adopt: bool = False) -> None:
         self.trial.run(taking_jobs.take, ARCHIVE, adopt, fault=fault_)
@@ -96,12 +98,17 @@ class Taking:
         self.trial.blame(judge_taking(self.trial.archived(), self.sent, set(self.wanted), self.gone, exact=exact))
 
 
-def make(trial: Trial, retentions: tuple[str, ...] = ("workqueue", "interest", "limits")) -> Taking:
-    """The stream, the durable and the archive, which has some of it; the seed chooses the kind of each."""
-    taking = Taking(trial, trial.random.choice(retentions), trial.random.choice(FILTERS))
-    with trial.wire() as wire:
-        wire.create_stream(trial.stream, f"{trial.prefix}.>", retention=taking.retention, storage="file")
-        durable(wire, taking)
+def make(
+    trial: Trial, retentions: tuple[str, ...] = ("workqueue", "interest", "limits"), *, own: bool = False
+) -> Taking:
+    """The stream, the durable and the archive, which has some of it; the seed chooses the kind of each. `own`: the
+    archive makes its durable, whose flow control acknowledges where the server knows that."""
+    name = OWN if own else DURABLE
+    taking = Taking(trial, trial.random.choice(retentions), trial.random.choice(FILTERS), name)
+    trial.make_empty_stream(retention=taking.retention)
+    if not own:
+        with trial.wire() as wire:
+            durable(wire, taking)
     trial.must(
         taking_jobs.create,
         ArchiveSpec(
@@ -111,7 +118,7 @@ def make(trial: Trial, retentions: tuple[str, ...] = ("workqueue", "interest", "
             prefix=trial.stream,
             subjects=taking.subjects,
             mode="consumer",
-            durable=DURABLE,
+            durable=None if own else DURABLE,
         ),
     )
     taking.publish(trial.random.randint(1, 400))
@@ -143,7 +150,7 @@ def _step(trial: Trial, steps: tuple[str, ...] = STEPS) -> str:
 
 @fault("taking killed", "kill -9 at a step of a round in consumer mode, once or twice", short=True)
 def taking_killed(trial: Trial) -> None:
-    taking = make(trial)
+    taking = make(trial, own=trial.random.random() < 0.5)
     kills = trial.random.randint(1, 2)
     for _ in range(kills):
         taking.publish(trial.random.randint(1, 400))
@@ -227,7 +234,7 @@ def taking_shared(trial: Trial) -> None:
 
 @fault("taking catalog put back", "the catalog is put back after more was taken and acknowledged", short=True)
 def catalog_put_back(trial: Trial) -> None:
-    taking = make(trial)
+    taking = make(trial, own=trial.random.random() < 0.5)
     with earlier(trial) as put_back:
         for _ in range(trial.random.randint(1, 3)):
             taking.publish(trial.random.randint(1, 300))

@@ -205,6 +205,9 @@ class Trial:
         self._create(self.stream, f"{self.prefix}.>", **config)
         self.publish(count)
 
+    def make_empty_stream(self, **config: Any) -> None:
+        self._create(self.stream, f"{self.prefix}.>", **config)
+
     def publish(self, count: int) -> list[Sent]:
         sent = make_messages(self.random, self.prefix, count, len(self.truth.messages))
         with self.wire() as wire:

@@ -27,6 +27,7 @@ from nats3_dagster.archive.served.permissions import to_serve
 from nats3_dagster.archive.source import condition
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import WrongState
+from nats3_dagster.jetstream.codes import FLOW_ACKS
 from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.model.account_rule import AccountRule
@@ -146,7 +147,8 @@ def test_a_rule_needs_all_that_is_printed_and_no_more(
         if takes_queues:
             assert run(opened, opened.catalog.archives.get("JOBS")).messages == 1
         reported(opened)
-        has_backups = server_info(opened.link).version >= (2, 15)
+        version = server_info(opened.link).version
+        has_backups, by_flow = version >= (2, 15), version >= FLOW_ACKS
         there.api("STREAM.DELETE.EV")
         (found,) = follow(opened)
         assert found.ended == ["EV"]
@@ -154,7 +156,8 @@ def test_a_rule_needs_all_that_is_printed_and_no_more(
             remove.delete(opened, "JOBS")
     # Asked where a name is unknown.
     backups = set[str]() if has_backups else {"STREAM.SNAPSHOT.*", "$JS.SNAPSHOT.ACK.*.>"}
-    check_least(server, needed, {"STREAM.NAMES", *backups})
+    other = {"$JS.FC.*.*.>", "CONSUMER.RESET.*.*"} if not by_flow else {"$JS.ACK.*.*.>"}
+    check_least(server, needed, {"STREAM.NAMES", *backups, *(other if takes_queues else ())})
 
 
 def with_delivered(wire: Wire, stream: str, note: str = "") -> None:
@@ -189,10 +192,15 @@ def test_taking_needs_all_that_is_printed_and_no_more(
         assert run(workspace, archive).messages == 50
         assert condition.condition(workspace, archive).source == "ok"
         reported(workspace)
+        by_flow = server_info(workspace.link).version >= FLOW_ACKS
         remove.delete(workspace, "jobs")
         assert wire.api("CONSUMER.NAMES.JOBS")["total"] == 0
+    if by_flow:
+        other = {"CONSUMER.MSG.NEXT.JOBS.nats3-jobs", "CONSUMER.MSG.NEXT.JOBS.>", "$JS.ACK.JOBS.nats3-jobs.>"}
+    else:
+        other = {"CONSUMER.RESET.JOBS.nats3-jobs", "$JS.FC.JOBS.nats3-jobs.>"}
     # It has no consumer but ours.
-    check_least(server, needed, idle | {"STREAM.SNAPSHOT.JOBS", "$JS.SNAPSHOT.ACK.JOBS.>"})
+    check_least(server, needed, idle | other | {"STREAM.SNAPSHOT.JOBS", "$JS.SNAPSHOT.ACK.JOBS.>"})
 
 
 def test_a_domain_needs_all_that_is_printed_and_no_more(

@@ -30,7 +30,18 @@ from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.objects import Bucket
 from nats3_dagster.pipeline.capture_run import run_capture
 from nats3_dagster.workspace import Workspace
-from nats3_dagster_tests.support.taking import INTEREST, content, covered, durable, gaps, left, make, numbers, queue
+from nats3_dagster_tests.support.taking import (
+    INTEREST,
+    acknowledged_one_by_one,
+    content,
+    covered,
+    durable,
+    gaps,
+    left,
+    make,
+    numbers,
+    queue,
+)
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.nats
@@ -42,6 +53,7 @@ MINUTE_NS = 60 * SECOND_NS
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "TASK_MESSAGES", 100)
+    acknowledged_one_by_one(monkeypatch)
 
 
 def together(job: TakeJob) -> tuple[list[Any], Nats3Error | None]:

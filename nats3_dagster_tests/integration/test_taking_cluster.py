@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nats3_dagster.archive.source import durables
-from nats3_dagster.archive.take import commit, driver, plan
+from nats3_dagster.archive.take import commit, plan
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import SECOND_NS
@@ -139,7 +139,7 @@ def at(monkeypatch: pytest.MonkeyPatch, moment: str, act: Trouble) -> None:
         monkeypatch.setattr(acknowledge, "WINDOW", 500)
         later(acknowledge._Confirming, "window")
     else:
-        before(*{"claimed": (driver, "commit"), "committed": (commit, "acknowledge")}[moment])
+        before(*{"claimed": (commit, "commit"), "committed": (commit, "acknowledge")}[moment])
 
 
 MOMENTS = ("pulling", "claimed", "committed", "acknowledging")

@@ -18,6 +18,7 @@ from nats3_dagster_tests.support.taking import (
     INTEREST,
     QUEUE,
     acknowledge,
+    acknowledged_one_by_one,
     content,
     covered,
     durable,
@@ -33,6 +34,18 @@ from nats3_dagster_tests.support.wire import Wire
 LIMITS = {"retention": "limits"}
 RETENTIONS = [pytest.param(QUEUE, id="queue"), pytest.param(INTEREST, id="interest")]
 SUBJECTS = [pytest.param((), id="all"), pytest.param(("jobs.0",), id="filtered")]
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another client can take messages of such a durable, and acknowledge some."""
+    acknowledged_one_by_one(monkeypatch)
+
+
+@pytest.fixture(params=["by flow", "one by one"])
+def acknowledging(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "one by one":
+        acknowledged_one_by_one(monkeypatch)
 
 
 def taken(first: int, last: int, subjects: tuple[str, ...]) -> set[int]:
@@ -56,6 +69,7 @@ def check(workspace: Workspace, archive: Any, last: int, lost: set[int], most: i
     assert {why: count for why, count in find_holes(workspace, archive).losses.items() if count} == losses
 
 
+@pytest.mark.usefixtures("acknowledging")
 @pytest.mark.parametrize("subjects", SUBJECTS)
 @pytest.mark.parametrize("how", ["by the user", "by the user, twice", "by --adopt", "by another client"])
 def test_what_came_while_there_was_no_durable_is_lost(
@@ -94,6 +108,7 @@ def test_what_came_while_there_was_no_durable_is_lost(
     assert f"{losses[1]} undelivered" in nats3("doctor").out
 
 
+@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize("subjects", SUBJECTS)
 @pytest.mark.parametrize("retention", RETENTIONS)
 @pytest.mark.parametrize("at", ["first", "middle", "last", "all", "between", "before a round"])
@@ -132,6 +147,7 @@ def test_what_another_client_acknowledged_is_lost(
     check(workspace, archive, 200, lost, most)
 
 
+@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize("retention", [*RETENTIONS, pytest.param(LIMITS, id="limits")])
 def test_what_comes_again_is_no_loss(workspace: Workspace, wire: Wire, bucket: str, retention: dict[str, Any]) -> None:
     """A client pulls, and gives back; again and again. Nothing under the filter went, so nothing is called lost."""
@@ -146,6 +162,7 @@ def test_what_comes_again_is_no_loss(workspace: Workspace, wire: Wire, bucket: s
         check(workspace, archive, 100 * round_ + 100, set())
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_a_crowd_of_losses_makes_no_crowd_of_chunks(workspace: Workspace, wire: Wire, bucket: str) -> None:
     """Another client takes every second message."""
     wire.create_stream("JOBS", "jobs.>", **QUEUE)
@@ -159,6 +176,7 @@ def test_a_crowd_of_losses_makes_no_crowd_of_chunks(workspace: Workspace, wire: 
     check(workspace, archive, 600, {n for n in range(2, 601, 2) if n % 4 == 0}, most=300)
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_a_message_of_a_stream_that_keeps_it_is_not_called_unselected_later(
     workspace: Workspace, wire: Wire, bucket: str
 ) -> None:
@@ -176,6 +194,7 @@ def test_a_message_of_a_stream_that_keeps_it_is_not_called_unselected_later(
     assert {absent[n] for n in (2, 4, 6)} == {"undelivered"}
 
 
+@pytest.mark.usefixtures("acknowledging")
 def test_a_stream_that_keeps_messages_has_what_a_durable_missed_but_for_its_limits(
     workspace: Workspace, wire: Wire, bucket: str
 ) -> None:
@@ -198,6 +217,7 @@ def gone(workspace: Workspace, archive: Any) -> int:
     return waiting.gone
 
 
+@pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize("how", ["made again", "shared"])
 def test_a_loss_under_a_filter_is_told_before_the_next_message(
     workspace: Workspace, wire: Wire, bucket: str, nats3: Command, how: str
@@ -230,6 +250,7 @@ def test_a_loss_under_a_filter_is_told_before_the_next_message(
     assert select_hours(workspace, "jobs") == []
 
 
+@pytest.mark.usefixtures("acknowledging")
 @pytest.mark.parametrize("subjects", SUBJECTS)
 @pytest.mark.parametrize("retention", [*RETENTIONS, pytest.param(LIMITS, id="limits")])
 def test_a_catalog_put_back_finds_what_was_acknowledged_in_the_bucket(
@@ -250,6 +271,7 @@ def test_a_catalog_put_back_finds_what_was_acknowledged_in_the_bucket(
         check(workspace, archive, 450, set())
 
 
+@pytest.mark.usefixtures("acknowledging")
 @pytest.mark.parametrize("subjects", SUBJECTS)
 def test_a_catalog_put_back_says_what_the_bucket_lacks(
     workspace: Workspace, wire: Wire, bucket: str, s3_client: Any, subjects: tuple[str, ...]

@@ -8,16 +8,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from nats3_dagster.archive.captures.commit import CaptureResult
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.stored.fetch import fetch_each
 from nats3_dagster.archive.take.driver import run_rounds
-from nats3_dagster.archive.take.take_capture import TakeCapture
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.hours import SECOND_NS, hour_of
+from nats3_dagster.jetstream.take import durable as durables
 from nats3_dagster.model import Archive, ArchiveSpec, SeqRange
+from nats3_dagster.pipeline.worker import take_task
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.wire import Wire
 
@@ -47,6 +49,11 @@ USERS = {"ack_policy": "explicit", "ack_wait": 5 * SECOND_NS, "max_ack_pending":
 QUEUE, INTEREST = {"retention": "workqueue"}, {"retention": "interest"}
 
 
+def acknowledged_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on an archive makes its durable as on a server that does not acknowledge by flow control."""
+    monkeypatch.setattr(durables, "FLOW_ACKS", (99, 0))
+
+
 def durable(wire: Wire, name: str, stream: str = "JOBS", **config: Any) -> None:
     """Make a durable of the user, or change it."""
     wire.api(f"CONSUMER.CREATE.{stream}.{name}", stream_name=stream, config={"durable_name": name, **USERS, **config})
@@ -60,7 +67,7 @@ def perform(job: Any) -> tuple[list[Any], Nats3Error | None]:
     """The worker's side of a round, in this process."""
     outcomes: list[Any] = []
     try:
-        for outcome in TakeCapture(job).outcomes():
+        for outcome in take_task((job, 0)):
             outcomes.append(outcome)
     except Nats3Error as error:
         return outcomes, error

@@ -143,6 +143,27 @@ class Wire:
         self._socket.sendall(b"SUB %b 2\r\nPING\r\n" % subject.encode())
         assert self._file.readline() == b"PONG\r\n"
 
+    def answer_flow_control(self, subject: str) -> None:
+        """Listen on the deliver subject of a durable, and answer one flow control: acknowledge all that it delivered,
+        to any client (ADR-60)."""
+        self.listen(subject)
+        last: tuple[bytes, bytes] | None = None
+        while True:
+            line = self._file.readline()
+            if line == b"PING\r\n":
+                self._socket.sendall(b"PONG\r\n")
+                continue
+            words, data = line.split(), self._file.read(int(line.split()[-1]) + 2)
+            if found := re.search(rb"Nats-Last-Consumer: (\d+)\r\nNats-Last-Stream: (\d+)", data):
+                last = found[1], found[2]
+            stalled = re.search(rb"Nats-Consumer-Stalled: (\S+)", data)
+            reply = stalled[1] if stalled else words[3] if b"FlowControl Request" in data else b""
+            if reply and last:
+                block = b"NATS/1.0\r\nNats-Last-Consumer: %b\r\nNats-Last-Stream: %b\r\n\r\n" % last
+                size = len(block)
+                self._socket.sendall(b"HPUB %b %d %d\r\n%b\r\nPING\r\n" % (reply, size, size, block))
+                return
+
     def heard(self, count: int) -> list[bytes]:
         """The subjects of the next so many messages, as they were on the wire. Those without a payload do not count: a
         publisher asks a stream by them."""

@@ -74,7 +74,7 @@ def _create(workspace: Workspace, spec: ArchiveSpec, state: StreamState, **other
     try:
         # From here on the durable keeps the messages. What it does not deliver is not the archive's.
         state = replace(stream_state(workspace.link, spec.stream), first_seq=durable.delivered_seq + 1)
-        deliveries = Deliveries(durable.created_ns, durable.consumer_seq)
+        deliveries = Deliveries(durable.created_ns, durable.consumer_seq, session=durable.session)
         return workspace.catalog.archives.create(spec, state, deliveries=deliveries, **others)
     except BaseException:
         # Where the catalog does not answer, the archive may have been made. Without its durable the stream would keep

@@ -134,9 +134,10 @@ def check_durable(workspace: Workspace, spec: ArchiveSpec) -> None:
 
 
 def may_have_lost(deliveries: Deliveries | None, durable: Durable) -> bool:
-    """True if the durable may have lost messages of its archive: it was created again, or it delivered messages which
-    the archive does not have, and which do not come again. `deliveries`: those that the archive accounts for."""
-    if deliveries is None or deliveries.created_ns != durable.created_ns:
+    """True if the durable may have lost messages of its archive: it was created again, it had a session that the
+    archive does not know, or it delivered messages which the archive does not have, and which do not come again.
+    `deliveries`: those that the archive accounts for."""
+    if deliveries is None or (deliveries.created_ns, deliveries.session) != (durable.created_ns, durable.session):
         return True
     # What comes again was delivered once at least.
     return (
@@ -232,9 +233,10 @@ def _unfit(durable: Durable, spec: ArchiveSpec, *, fresh: bool = True) -> Iterat
     config = durable.config
     if not config.get("durable_name"):
         yield "is ephemeral: it would be gone with the connection"
-    if config.get("deliver_subject"):
+    by_flow = durable.acks_by_flow and spec.owns_durable
+    if config.get("deliver_subject") and not by_flow:
         yield "is a push consumer; only a pull consumer waits for its reader"
-    if config.get("ack_policy") != "explicit":
+    if config.get("ack_policy") != "explicit" and not by_flow:
         yield f"has the ack policy {config.get('ack_policy')}: each message must be acknowledged by itself (explicit)"
     if config.get("headers_only"):
         yield "delivers headers only"

@@ -4,7 +4,8 @@ Invariant: a message is acknowledged only after the catalog has it.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -12,11 +13,13 @@ import pyarrow as pa
 from nats3_dagster.archive.captures.adopt import settle_absences
 from nats3_dagster.archive.captures.commit import merged
 from nats3_dagster.archive.captures.orphans import Orphans
+from nats3_dagster.archive.take.job import Perform
 from nats3_dagster.archive.take.plan import TakePlan
 from nats3_dagster.archive.take.pulled import Receipt
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.take.acknowledge import acknowledge, give_back
+from nats3_dagster.jetstream.take.turns import Turns
 from nats3_dagster.model import Archive, ChunkMeta, Gap
 from nats3_dagster.workspace import Workspace
 
@@ -40,7 +43,20 @@ class Round:
         return sum(chunk.messages for chunk in self.chunks)
 
 
-def commit(workspace: Workspace, planned: TakePlan, outcomes: Iterable[ChunkMeta | Gap | Receipt]) -> Round:
+def take_round(workspace: Workspace, planned: TakePlan, perform: Perform, report: Callable[[int], None]) -> Round:
+    """Takes one round of messages, and acknowledges each; `report` is called with the messages that are archived.
+    Raises Nats3Error."""
+    turns = planned.job.turns
+    with Turns(workspace.link, turns) if turns else nullcontext():
+        outcomes, error = perform(planned.job)
+    done = commit(workspace, planned, outcomes)
+    if error:
+        raise error
+    report(done.messages)
+    return done
+
+
+def commit(workspace: Workspace, planned: TakePlan, outcomes: Iterable[object]) -> Round:
     """Make what the tasks brought back part of the archive, in one transaction, and what earlier runs had put into the
     store of sequences that are gone; then acknowledge it.
 

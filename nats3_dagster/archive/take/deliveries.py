@@ -20,11 +20,13 @@ def record_durable(workspace: Workspace, archive: Archive, durable: Durable) -> 
     was made may be lost. Raises SourceError."""
     deliveries = workspace.catalog.durables.deliveries(archive)
     if deliveries and deliveries.created_ns == durable.created_ns:
-        if durable.consumer_seq >= deliveries.consumer_seq:
+        if durable.session == deliveries.session and durable.consumer_seq >= deliveries.consumer_seq:
             return deliveries
-        # Its server forgot deliveries, or a client set it back: its numbers say nothing of what it delivered before.
-        missed_seq = durable.delivered_seq
-        log.warning("%s: consumer %s has counted its deliveries back", archive.name, durable.name)
+        # Its server forgot deliveries, a client set it back, or it had sessions that this catalog does not know: its
+        # numbers say nothing of what it delivered before.
+        # What was delivered and not acknowledged comes again, in the next session or after its ack_wait.
+        missed_seq = durable.floor_seq if durable.acks_by_flow else durable.delivered_seq
+        log.warning("%s: consumer %s counts its deliveries from another number on", archive.name, durable.name)
     else:
         missed_seq = _last_before(workspace, durable)
         log.warning(
@@ -34,7 +36,10 @@ def record_durable(workspace: Workspace, archive: Archive, durable: Durable) -> 
             format_time(durable.created_ns),
         )
     deliveries = Deliveries(
-        durable.created_ns, durable.floor_consumer_seq, missed_seq=max(missed_seq, durable.floor_seq)
+        durable.created_ns,
+        durable.floor_consumer_seq,
+        missed_seq=max(missed_seq, durable.floor_seq),
+        session=durable.session,
     )
     workspace.catalog.durables.record(archive, deliveries)
     return deliveries

@@ -6,7 +6,7 @@ is found in the catalog, and is then only acknowledged; so a crash at any point 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
 from nats3_dagster.archive.captures.capture_log import CaptureLog
@@ -16,24 +16,21 @@ from nats3_dagster.archive.captures.hour_run import HourRun, OnError, OnJob
 from nats3_dagster.archive.source.durables import durable_of
 from nats3_dagster.archive.source.observe import Source
 from nats3_dagster.archive.stored import folder
-from nats3_dagster.archive.take.commit import Round, commit
-from nats3_dagster.archive.take.job import TakeJob
+from nats3_dagster.archive.take.commit import Round, take_round
+from nats3_dagster.archive.take.job import Perform
 from nats3_dagster.archive.take.open import open_with_durable
 from nats3_dagster.archive.take.plan import plan
-from nats3_dagster.archive.take.pulled import Receipt
+from nats3_dagster.archive.take.session import take_session
 from nats3_dagster.archive.take.settlement import settle
-from nats3_dagster.errors import Nats3Error, SourceError
+from nats3_dagster.errors import SourceError
 from nats3_dagster.hours import hour_start
-from nats3_dagster.jetstream.take.turns import Turns
-from nats3_dagster.model import Archive, ChunkMeta, Gap, OnProgress, Progress, SeqRange
+from nats3_dagster.model import Archive, OnProgress, Progress, SeqRange
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
 log = logging.getLogger(__name__)
 # How long a run waits for another one that takes messages for the same archive.
 TURN_S = 60.0
-# Runs the tasks of a job; what they brought back in the order of the tasks, and the error that one ended with.
-Perform = Callable[[TakeJob], tuple[Iterable[ChunkMeta | Gap | Receipt], Nats3Error | None]]
 
 
 def take_hours(
@@ -101,15 +98,14 @@ def run_rounds(
         source = open_with_durable(workspace, archive, adopt=adopt)
         rounds: list[Round] = []
         while not (planned := plan(workspace, source, parallel)).is_empty:
-            turns = planned.job.turns
-            with Turns(workspace.link, turns) if turns else nullcontext():
-                outcomes, error = perform(planned.job)
-            rounds.append(commit(workspace, planned, outcomes))
-            if error:
-                raise error
-            if on_progress:
-                messages = sum(done.messages for done in rounds)
-                on_progress(Progress(messages, messages))
+            before = sum(done.messages for done in rounds)
+
+            def report(messages: int, before: int = before) -> None:
+                if on_progress:
+                    on_progress(Progress(before + messages, before + messages))
+
+            take = take_session if planned.job.durable.acks_by_flow else take_round
+            rounds.append(take(workspace, planned, perform, report))
             if not rounds[-1].full:
                 break
         return finish(workspace, source, rounds, hour)

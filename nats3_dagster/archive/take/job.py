@@ -1,11 +1,13 @@
 """The job of a round in the mode `consumer`: the input of its tasks. Workers import it, and not the catalog."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nats3_dagster.errors import Nats3Error
 from nats3_dagster.jetstream.nats_options import NatsOptions
 from nats3_dagster.jetstream.take.durable import Durable
+from nats3_dagster.jetstream.take.handover import Channel
 from nats3_dagster.jetstream.take.pull import PullLimits
 from nats3_dagster.model import ArchiveSpec, Deliveries, SeqRange, StreamState
 from nats3_dagster.objects import StoreOptions
@@ -34,3 +36,9 @@ class TakeJob:
     # How many tasks share the round, and where they get their turns to pull; None for one task.
     tasks: int = 1
     turns: str | None = None
+    # Of a durable whose flow control acknowledges: where its one task hands over what it brings.
+    channel: Channel | None = None
+
+
+# Runs the tasks of a job; what they brought back in the order of the tasks, and the error that one ended with.
+Perform = Callable[[TakeJob], tuple[Iterable[object], Nats3Error | None]]

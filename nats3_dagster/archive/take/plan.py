@@ -86,8 +86,9 @@ def _shares(durable: Durable, state: StreamState, messages: int, parallel: int) 
     """Returns the maximum of messages that a task pulls, and the number of tasks that share a round of this number of
     `messages`.
 
-    What comes again lies between messages that are archived or pulled: one task sorts it in."""
-    if parallel == 1 or durable.outstanding:
+    What comes again lies between messages that are archived or pulled: one task sorts it in. A durable whose flow
+    control acknowledges has one client."""
+    if parallel == 1 or durable.outstanding or durable.acks_by_flow:
         return CHUNK_MESSAGES, 1
     share = min(max(-(-messages // parallel), TASK_MESSAGES), CHUNK_MESSAGES)
     size = messages * state.bytes // max(state.messages, 1)

@@ -82,6 +82,11 @@ class Uncaptured:
     # For the task that pulls next.
     ahead: PreviousTasks
 
+    @property
+    def turns(self) -> list[int]:
+        """The indexes of messages at which another hour begins."""
+        return (np.flatnonzero(np.diff(self.hours)) + 1).tolist()
+
 
 def uncaptured(
     pulled: Pulled,

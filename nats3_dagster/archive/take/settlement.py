@@ -103,7 +103,7 @@ def _settled(workspace: Workspace, source: Source) -> tuple[Settled, Deliveries]
         messages = sum(chunk.messages for chunk in chunks)
         return Settled(chunks), replace(deliveries, accounted=deliveries.accounted + messages)
     if not undelivered and not look.durable.outstanding:
-        deliveries = Deliveries(deliveries.created_ns, look.durable.consumer_seq, missed_seq=deliveries.missed_seq)
+        deliveries = replace(deliveries, consumer_seq=look.durable.consumer_seq, accounted=0, most=1)
     return Settled((), gaps, tuple(seq for seq in look.held if seq is not None)), deliveries
 
 

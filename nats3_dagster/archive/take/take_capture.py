@@ -11,23 +11,18 @@ from dataclasses import asdict, replace
 import pyarrow as pa
 
 from nats3_dagster.archive.captures.rewrite import Origin
-from nats3_dagster.archive.source.absence import Absences
+from nats3_dagster.archive.take.absent import AbsentSequences
 from nats3_dagster.archive.take.job import TakeJob
-from nats3_dagster.archive.take.pulled import PreviousTasks, Receipt, Uncaptured, absence, uncaptured
+from nats3_dagster.archive.take.pulled import PreviousTasks, Receipt, Uncaptured, uncaptured
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.read.contents import held_ranges
-from nats3_dagster.jetstream.streams import same_stream
 from nats3_dagster.jetstream.take.pull import Pull
 from nats3_dagster.jetstream.take.turns import Turn
-from nats3_dagster.model import ChunkMeta, Gap, Reason, SeqRange
+from nats3_dagster.model import ChunkMeta, Gap, SeqRange
 from nats3_dagster.objects import Bucket
 
 Outcome = ChunkMeta | Gap | Receipt
-# With more lost ranges than this in a pull its chunks have them inside, and every absent sequence counts as lost: a
-# chunk a message would be worse.
-MOST_CUTS = 100
 # pa.array() imports pandas, which takes 0.28 s of processor time, into each process that imports this module.
 _NOTHING = pa.nulls(0, pa.binary())
 
@@ -40,7 +35,7 @@ class TakeCapture:
         """`task`: the number of the task, from 0 on."""
         self._job, self._task = job, task
         self._bucket = Bucket(job.store, job.spec.bucket)
-        self._inside: Reason = Absences(job.state, job.removing, filtered=bool(job.spec.subjects)).inside
+        self._absent = AbsentSequences(job)
 
     def outcomes(self) -> Iterator[Outcome]:
         job = self._job
@@ -76,9 +71,10 @@ class TakeCapture:
     def _chunks(self, new: Uncaptured, ahead: PreviousTasks, link: Link, *, shared: bool) -> Iterator[ChunkMeta | Gap]:
         """Chunks and gaps in the order of the stream. A chunk ends where the hour does, before something covered, and
         before a hole that it may not cover. `shared`: whether another client may have acknowledged messages."""
-        cuts: dict[int, list[Gap]] = {at: [] for at in new.barriers} | self._cuts(new, link, shared=shared)
-        starts = {0, *cuts, *(at for at in range(1, len(new.hours)) if new.hours[at] != new.hours[at - 1])}
-        ordered = sorted(starts)
+        unsent = self._absent.unsent(new, link)
+        gaps = self._absent.gaps(new, link, unsent, shared=shared)
+        cuts: dict[int, list[Gap]] = {at: [] for at in (*new.barriers, *unsent)} | gaps
+        ordered = sorted({0, *cuts, *new.turns})
         first = ahead.seq + 1 if ahead.seq else int(new.seqs[0])
         for at, end in zip(ordered, [*ordered[1:], len(new.seqs)], strict=True):
             if at in cuts:
@@ -86,36 +82,6 @@ class TakeCapture:
                 first = int(new.seqs[at])
             yield from self._write(new, at, end, first)
             first = int(new.seqs[end - 1]) + 1
-
-    def _cuts(self, new: Uncaptured, link: Link, *, shared: bool) -> dict[int, list[Gap]]:
-        """The messages before which a chunk must end because of a hole, and the gaps in its place: none where another
-        client holds the messages, which come later."""
-        job = self._job
-        # On another server than the stream's leader the durable delivers that server's copy, which may miss messages
-        # that the stream has: then its numbers prove nothing.
-        of_leader = job.durable.server in ("", job.state.leader)
-        unproven = [hole for hole in new.holes if not (hole.proven and of_leader)]
-        held = held_ranges(link, job.state.incarnation, [hole.seqs for hole in unproven], job.spec.subjects)
-        cuts: dict[int, list[Gap]] = {h.at: [] for h, seq in zip(unproven, held, strict=True) if seq is not None}
-        absent = [hole for hole in new.holes if hole.at not in cuts]
-        if not absent:
-            return cuts
-        now = same_stream(link, job.state.incarnation)
-        absences = Absences(job.state, job.removing, filtered=bool(job.spec.subjects))
-        absences.look(now)
-        self._inside = absences.inside
-        gaps: dict[int, list[Gap]] = {}
-        for hole in absent:
-            shared_seq = hole.seqs.last if shared and not (hole.proven and of_leader) else 0
-            missed_seq = job.deliveries.missed_seq
-            parts = list(absence(job.spec, job.state, job.removing, hole.seqs, now, missed_seq, shared_seq))
-            if any(part.reason != self._inside for part in parts):
-                gaps[hole.at] = parts
-        reasons = {gap.reason for parts in gaps.values() for gap in parts} - {self._inside}
-        if len(gaps) > MOST_CUTS and reasons == {"undelivered"}:
-            self._inside = "undelivered"
-            return cuts
-        return cuts | gaps
 
     def _write(self, new: Uncaptured, at: int, end: int, first: int) -> Iterator[ChunkMeta]:
         """The messages from `at` to before `end`, of one hour, as chunks that cover the sequences from `first` on."""
@@ -134,7 +100,7 @@ class TakeCapture:
                 last = batches[0].column("seq")[rows - 1].as_py()
                 rest = batches[0].slice(rows)
                 batches[:1] = [rest] if rest.num_rows else []
-            data, meta = writer.finish(SeqRange(first, last), self._inside)
+            data, meta = writer.finish(SeqRange(first, last), self._absent.inside)
             self._bucket.put_new(meta.key, data, meta.sha256)
             fault_point("take.object_put")
             yield meta

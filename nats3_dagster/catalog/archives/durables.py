@@ -17,6 +17,7 @@ class DurableRow:
     accounted: int
     most: int
     missed_seq: int
+    session: str
 
 
 class Durables:
@@ -35,7 +36,9 @@ class Durables:
         with self._session.reading() as sql:
             rows = sql.rows(DurableRow, "all_deliveries")
         return {
-            row.archive_id: Deliveries(row.created_ns, row.consumer_seq, row.accounted, row.most, row.missed_seq)
+            row.archive_id: Deliveries(
+                row.created_ns, row.consumer_seq, row.accounted, row.most, row.missed_seq, row.session
+            )
             for row in rows
         }
 

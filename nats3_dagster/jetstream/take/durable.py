@@ -1,4 +1,4 @@
-"""Durable pull consumers: find one, list those of a stream, make one, delete it.
+"""Durable consumers: find one, list those of a stream, make one, delete it.
 
 Synchronous functions over a Link, each safe to call again.
 """
@@ -12,8 +12,13 @@ from nats3_dagster.errors import OperatorError
 from nats3_dagster.hours import SECOND_NS, parse_time
 from nats3_dagster.jetstream.api import Refused, leader_of, own_request, pages, request
 from nats3_dagster.jetstream.client import Connection
-from nats3_dagster.jetstream.codes import SEVERAL_FILTERS, ErrCode, version_of
+from nats3_dagster.jetstream.codes import FLOW_ACKS, SEVERAL_FILTERS, ErrCode, version_of
 from nats3_dagster.jetstream.link import Link
+
+ACKS_BY_FLOW = "flow_control"
+# What a server wants of a consumer that acknowledges so (nats-server, consumer.go: checkConsumerCfg). Its
+# first subject has no listener; a session gives it another one.
+_FLOW_CONFIG = {"ack_policy": ACKS_BY_FLOW, "flow_control": True, "idle_heartbeat": SECOND_NS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,16 @@ class Durable:
         return several or ((single,) if single and single != ">" else ())
 
     @property
+    def acks_by_flow(self) -> bool:
+        """True if the answers to its flow control acknowledge its messages, up to a sequence (ADR-60)."""
+        return self.config.get("ack_policy") == ACKS_BY_FLOW
+
+    @property
+    def session(self) -> str:
+        """The subject of its session, which no other one has; empty for a durable without sessions."""
+        return str(self.config.get("deliver_subject")) if self.acks_by_flow else ""
+
+    @property
     def ack_wait_s(self) -> float:
         return int(self.config.get("ack_wait") or 0) / SECOND_NS
 
@@ -65,7 +80,7 @@ def find_durable(link: Link, stream: str, name: str) -> Durable | None:
 async def durable_info(client: Connection, stream: str, name: str) -> Durable | None:
     """`find_durable` for callers in the loop."""
     try:
-        return _durable(await request(client, f"CONSUMER.INFO.{stream}.{name}"))
+        return durable_from(await request(client, f"CONSUMER.INFO.{stream}.{name}"))
     except Refused as error:
         if error.code in (ErrCode.CONSUMER_NOT_FOUND, ErrCode.STREAM_NOT_FOUND):
             return None
@@ -82,7 +97,7 @@ def consumers_of(link: Link, stream: str) -> list[Durable]:
     """All consumers of the stream, durable or not, by name."""
 
     async def work(client: Connection) -> list[Durable]:
-        return [_durable(info) async for info in pages(client, f"CONSUMER.LIST.{stream}", "consumers", {})]
+        return [durable_from(info) async for info in pages(client, f"CONSUMER.LIST.{stream}", "consumers", {})]
 
     return sorted(link.call(work), key=lambda consumer: consumer.name)
 
@@ -98,16 +113,16 @@ def make_durable(
     first_seq: int | None,
     description: str,
 ) -> Durable:
-    """A pull consumer whose messages are acknowledged one by one. It begins with `first_seq`; None: with the oldest
-    message, as a work queue demands. Its max_ack_pending is smaller where the stream or the account limits it.
+    """A consumer of our own. It begins with `first_seq`; None: with the oldest message, as a work queue demands. Its
+    max_ack_pending is smaller where the stream or the account limits it.
 
-    Raises OperatorError if this server cannot filter so, Refused if it refuses for another reason."""
+    Where the server knows it, the answers to its flow control acknowledge its messages; otherwise it is a pull consumer
+    with this `ack_wait_s`, whose messages are acknowledged one by one. Raises OperatorError if this server cannot
+    filter so, Refused if it refuses for another reason."""
     config: dict[str, Any] = {
         "name": name,
         "durable_name": name,
         "description": description,
-        "ack_policy": "explicit",
-        "ack_wait": ack_wait_s * SECOND_NS,
         "max_ack_pending": max_ack_pending,
         "max_deliver": -1,
         "deliver_policy": "all",
@@ -124,13 +139,30 @@ def make_durable(
         if version_of(link.client.info) < SEVERAL_FILTERS:
             raise too_old
         config["filter_subjects"] = list(filters)
-    durable = _durable(_created(link, stream, config))
+    durable = _acknowledged_by_flow(link, stream, config)
+    if durable is None:
+        explicit = {"ack_policy": "explicit", "ack_wait": ack_wait_s * SECOND_NS}
+        durable = durable_from(_created(link, stream, config | explicit))
     if len(durable.filters) < len(filters):
         # The stream's server is older than the connection's, as it may be in another domain: it would deliver
         # everything.
         delete_durable(link, stream, name)
         raise too_old
     return durable
+
+
+def _acknowledged_by_flow(link: Link, stream: str, config: dict[str, Any]) -> Durable | None:
+    """The consumer, if its messages can be acknowledged by flow control. What a push consumer delivers, and the answers
+    to its flow control, pass neither another account's imports nor, surely, another domain."""
+    if not link.client.is_own_jetstream or version_of(link.client.info) < FLOW_ACKS:
+        return None
+    try:
+        created = _created(link, stream, config | _FLOW_CONFIG | {"deliver_subject": link.client.new_inbox()})
+    except Refused as error:
+        if error.code == ErrCode.INVALID_JSON:  # the stream's own server is older, and does not know the policy
+            return None
+        raise
+    return durable_from(created)
 
 
 def _created(link: Link, stream: str, config: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +189,8 @@ def delete_durable(link: Link, stream: str, name: str) -> bool:
     return True
 
 
-def _durable(info: Mapping[str, Any]) -> Durable:
+def durable_from(info: Mapping[str, Any]) -> Durable:
+    """Returns the consumer of an answer of CONSUMER.INFO, CREATE or RESET."""
     return Durable(
         info["stream_name"],
         info["name"],

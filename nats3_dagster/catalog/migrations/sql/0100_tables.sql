@@ -174,7 +174,9 @@ create table nats3.durable (
     consumer_seq   bigint not null check (consumer_seq >= 0),
     accounted      bigint not null default 0 check (accounted >= 0),
     -- The most deliveries that one of these messages took before it was committed.
-    most_deliveries bigint not null default 1 check (most_deliveries >= 1)
+    most_deliveries bigint not null default 1 check (most_deliveries >= 1),
+    -- The subject of its last session, where its flow control acknowledges; otherwise empty. It counts from 1 on in each.
+    session        text not null default ''
 );
 
 create table nats3.chunk (
