@@ -13,6 +13,9 @@ import pytest
 from nats3_dagster import fault_points
 from nats3_dagster.archive.source.durables import durable_of
 from nats3_dagster.archive.take import flow_capture
+from nats3_dagster.archive.take.driver import run_rounds
+from nats3_dagster.archive.take.flow_capture import Handed
+from nats3_dagster.archive.take.job import TakeJob
 from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import Nats3Error, SourceError
 from nats3_dagster.fault_points import InjectedFault
@@ -115,6 +118,16 @@ def test_what_is_not_committed_is_not_acknowledged(
     check_all(workspace, wire, archive, 1100)
 
 
+def test_a_commit_that_fails_late_has_acknowledged_nothing(workspace: Workspace, wire: Wire, archive: Archive) -> None:
+    """The durable asks for an acknowledgement every second, also while the catalog is at work."""
+    wire.publish(numbers(1, 300))
+    with broken("take.before_commit:sleep=2.5,capture.in_commit"), pytest.raises((InjectedFault, Nats3Error)):
+        run(workspace, archive)
+    assert (list(content(workspace, archive)), wire.state("JOBS")["messages"]) == ([], 300)
+    run(workspace, archive)
+    check_all(workspace, wire, archive, 300)
+
+
 def test_what_is_committed_is_acknowledged_while_more_comes(
     workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +204,27 @@ def test_a_message_that_the_durable_passes_over_is_not_acknowledged(
     assert [seq for seq, _ in content(workspace, archive)] == list(range(51, 101))
     wire.api(f"CONSUMER.RESET.JOBS.{OWN}", seq=1)
     assert run(workspace, archive).messages == 50
+    check_all(workspace, wire, archive, 100)
+
+
+def test_what_the_stream_holds_and_no_chunk_has_is_not_acknowledged(
+    workspace: Workspace, wire: Wire, archive: Archive
+) -> None:
+    """A task hands over that all is done, and nothing is: the driver asks the stream's leader."""
+    wire.publish(numbers(1, 100))
+
+    def perform(job: TakeJob) -> tuple[list[object], Nats3Error | None]:
+        assert job.channel
+        with Link(job.nats) as link:
+            try:
+                Handover(link, job.channel).give(Handed((), Delivered(100, 100)))
+            except Nats3Error as error:
+                return [], error
+        return [], None
+
+    with pytest.raises(SourceError, match="left out message 1 of JOBS"):
+        run_rounds(workspace, archive, hour_of(time.time_ns()), perform)
+    assert run(workspace, archive).messages == 100
     check_all(workspace, wire, archive, 100)
 
 

@@ -287,6 +287,7 @@ def test_a_catalog_put_back_says_what_the_bucket_lacks(
         run(workspace, archive)
         s3_client.delete_object(Bucket=bucket, Key=chunk.key)
         restore()
+        assert gone(workspace, archive) == 200
         run(workspace, archive)
         check(workspace, archive, 300, taken(101, 200, subjects), most=51)
 
