@@ -36,6 +36,10 @@ class ErrCode(IntEnum):
     INACTIVE_THRESHOLD = 10153  # consumer inactive threshold exceeds system limit of {limit}
     WRONG_LAST_SEQ_UNKNOWN = 10164  # wrong last sequence
     TOO_MANY_REQUESTS = 10167  # too many requests
+    ATOMIC_DISABLED = 10174  # atomic publish is disabled
+    ATOMIC_INCOMPLETE = 10176  # atomic publish batch is incomplete
+    ATOMIC_TOO_LARGE = 10199  # atomic publish batch is too large: {size}
+    ATOMIC_DUPLICATE = 10201  # atomic publish batch contains duplicate message id
     BATCH_UNKNOWN = 10208  # batch publish ID unknown
 
 
@@ -56,6 +60,10 @@ _PASSING_FOR_REQUESTS: Final = frozenset(
 )
 # The same for a message. Placement and consumers have no part in storing one; a stream that is too busy has.
 _PASSING_FOR_MESSAGES: Final = frozenset({ErrCode.UNAVAILABLE, ErrCode.STREAM_OFFLINE, ErrCode.TOO_MANY_REQUESTS})
+# A batch as a whole was refused, and nothing of it is stored: it comes again with fewer messages, or another way.
+REFUSED_BATCH: Final = frozenset(
+    {ErrCode.ATOMIC_DISABLED, ErrCode.ATOMIC_INCOMPLETE, ErrCode.ATOMIC_TOO_LARGE, ErrCode.ATOMIC_DUPLICATE}
+)
 # What Raft itself says has no err_code (2.9): "raft: not leader" while a leader is being replaced.
 _RAFT = "raft: "
 # Descriptions of a pull request that ended because it got what it asked for.
@@ -99,6 +107,7 @@ def pull_request_ended(status: str, description: str) -> bool:
 # (nats-server#3645), in what they store for others and in what a replay sends them.
 OLDEST_SERVER: Final = (2, 9, 7)
 SEVERAL_FILTERS: Final = (2, 10)
+ATOMIC: Final = (2, 12)
 FAST_INGEST: Final = (2, 14)
 # Consumers that acknowledge by flow control, and resets of consumers: API level 4 (ADR-60).
 FLOW_ACKS: Final = (2, 14)
@@ -115,7 +124,7 @@ _SETTING_SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "consumer_limits": (2, 10),
     "allow_msg_ttl": (2, 11),
     "subject_delete_marker_ttl": (2, 11),
-    "allow_atomic": (2, 12),
+    "allow_atomic": ATOMIC,
     "allow_msg_counter": (2, 12),
     "allow_msg_schedules": (2, 12),
     "persist_mode": (2, 12),

@@ -3,16 +3,19 @@ they were."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from nats3_dagster.errors import StreamChanged, TargetError
-from nats3_dagster.jetstream.codes import REFUSED_ID_IS_FATAL
+from nats3_dagster.jetstream.codes import ATOMIC, REFUSED_ID_IS_FATAL
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import ServerInfo, check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state, streams_listening
 from nats3_dagster.model import ReplaySpec, ReplayTarget, StreamState
 from nats3_dagster.model.stream import removing_settings
 
+# How messages go out: fast-ingest batches; atomic batches; a chain of expected ids; each after the answer to the one
+# before; a window of messages that do not depend on each other.
+Way = Literal["batch", "atomic", "chain", "single", "window"]
 # How long a new leader of a stream may take to have all that the one before acknowledged.
 CATCH_UP_S = 5.0
 
@@ -34,12 +37,26 @@ def supports_chain(state: StreamState, server: ServerInfo) -> bool:
     return server.version < REFUSED_ID_IS_FATAL or state.config.get("num_replicas", 1) == 1
 
 
-def goes_one_at_a_time(spec: ReplaySpec, streams: Sequence[StreamState], server: ServerInfo, *, batched: bool) -> bool:
-    """True if each message is published after the answer to the previous one, because the one target takes neither
-    batches nor a chain, and the stored messages must be a prefix in stream order."""
-    if batched or not spec.marks or spec.order != "stream" or len(streams) != 1:
-        return False
-    return not supports_chain(streams[0], server)
+def takes_atomic(state: StreamState, server: ServerInfo) -> bool:
+    """True if the stream takes atomic batches."""
+    return server.version >= ATOMIC and bool(state.config.get("allow_atomic"))
+
+
+def way_out(spec: ReplaySpec, streams: Sequence[StreamState], server: ServerInfo, *, batched: bool) -> Way:
+    """The way in which the messages of a replay are published.
+
+    Where the order is that of the stream, one target gets them so that it always holds a beginning of them. No message
+    expects a sequence (`Nats-Expected-Last-Sequence`) for that: if another client publishes in between, the next
+    message is refused and the one after it fits again."""
+    if batched:
+        return "batch"
+    if not spec.marks or len(streams) != 1:
+        return "window"
+    if supports_chain(streams[0], server):
+        return "chain"
+    if spec.order != "stream":
+        return "window"
+    return "atomic" if takes_atomic(streams[0], server) else "single"
 
 
 def removes(state: StreamState) -> bool:

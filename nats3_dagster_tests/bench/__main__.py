@@ -28,7 +28,7 @@ from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.servers.cluster import three_servers
 
 # A row, and the limit that it is compared with. Those of `_r3` use streams of three copies in a cluster of three
-# servers; `_window` publishes into a stream that takes no batches.
+# servers; `_window` publishes into a stream that takes no batches, `_atomic` into one that takes atomic batches only.
 ROWS = {
     "delivery_limit": "delivery_limit",
     "work_limit": "delivery_limit",
@@ -47,10 +47,13 @@ ROWS = {
     "ingest_limit_r3": "ingest_limit_r3",
     "replay_r3": "ingest_limit_r3",
     "replay_window_r3": "ingest_limit_r3",
+    "replay_atomic_r3": "ingest_limit_r3",
 }
 # The plain client is 10 times slower, a cluster on one machine 4 times: a part of the messages is enough for a rate.
 NATSPY_PART, CLUSTER_PART = 10, 4
 CLUSTER = "_r3"
+# The setting of the stream that a row publishes into, where it is not that of fast-ingest batches.
+SINKS = {"_window": "", "_atomic": "allow_atomic"}
 
 
 def main() -> None:
@@ -96,11 +99,14 @@ def _measure(
                 bar.update(task, description=f"{size} B {name}")
                 path = name.removesuffix(CLUSTER)
                 if ROWS[name].startswith("ingest_limit"):
-                    rows.empty_sink(case, batched="window" not in name)
+                    rows.empty_sink(case, next((s for kind, s in SINKS.items() if kind in name), "allow_batched"))
                 if path in rows.ROWS:
                     seconds, count, peak = _in_process(path, case)
                 else:
-                    seconds, count = getattr(spark_rows, path.removesuffix("_window"))(spark, case), case.messages
+                    seconds, count = (
+                        getattr(spark_rows, path.removesuffix("_window").removesuffix("_atomic"))(spark, case),
+                        case.messages,
+                    )
                     peak = spark_rows.peak_mb(spark)
                 rates[name].append(count / seconds)
                 peaks[name] = max(peaks.get(name, 0), peak)

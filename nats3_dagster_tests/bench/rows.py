@@ -79,14 +79,15 @@ def fill(settings: Settings, messages: int, size: int, replicas: int = 1) -> Cas
     return case
 
 
-def empty_sink(case: Case, batched: bool = True) -> None:
-    """Make SINK anew; `batched`: to take batches, if the server knows them."""
-    _make_stream(case.settings, "SINK", "bench.sink.>", case.replicas, batched)
+def empty_sink(case: Case, takes: str = "allow_batched") -> None:
+    """Make SINK anew; `takes`: the setting of the batches that it takes, empty for none."""
+    _make_stream(case.settings, "SINK", "bench.sink.>", case.replicas, takes)
 
 
-def _make_stream(settings: Settings, name: str, subject: str, replicas: int, batched: bool = True) -> bool:
-    """Make an empty stream; whether it takes batches. An older server has no such setting and leaves it out."""
-    config = {"name": name, "subjects": [subject], "allow_batched": batched, "num_replicas": replicas}
+def _make_stream(settings: Settings, name: str, subject: str, replicas: int, takes: str = "allow_batched") -> bool:
+    """Make an empty stream; True if it takes fast-ingest batches. An older server has no such setting, and leaves it
+    out."""
+    config = {"name": name, "subjects": [subject], "num_replicas": replicas} | ({takes: True} if takes else {})
     with Link(settings.nats) as link:
         if name in stream_names(link):
             delete_stream(link, name)

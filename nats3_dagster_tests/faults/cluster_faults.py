@@ -4,8 +4,8 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from nats3_dagster.dev.nats_server import NatsServer
 from nats3_dagster_tests.faults import jobs
@@ -58,10 +58,10 @@ def cluster_capture(trial: Trial, act: Callable[[Trial, str], None]) -> None:
     trial.finish_capture()
 
 
-def cluster_replay(trial: Trial, act: Callable[[Trial, str], None]) -> None:
+def cluster_replay(trial: Trial, act: Callable[[Trial, str], None], **config: object) -> None:
     trial.make_stream(500)
     trial.finish_capture()
-    trial.make_target(**target_config(trial))
+    trial.make_target(**(config or target_config(trial)))
     replay = trial.begin_replay()
     step = trial.random.choice(("chunk_fetched", "sent"))
     with trial.held(f"replay.{step}", jobs.replay, replay, passes=trial.random.randint(1, 3)) as job:
@@ -153,3 +153,37 @@ def routes_half_open(trial: Trial) -> None:
         half_open(trial, server, trial.random.choice((1.0, 3.0, 6.0)))
 
     trial.random.choice((cluster_capture, cluster_replay))(trial, act)
+
+
+@fault(
+    "cluster: atomic target",
+    "the leader of a target of atomic batches steps down or is killed, beside another client that publishes there",
+    cluster=True,
+    since=_SINCE,
+)
+def atomic_target(trial: Trial) -> None:
+    def act(trial: Trial, stream: str) -> None:
+        trial.random.choice((step_down, lose_leader))(trial, stream)
+
+    with neighbour(trial):
+        cluster_replay(trial, act, duplicate_window=100_000_000, allow_atomic=True)
+
+
+@contextmanager
+def neighbour(trial: Trial) -> Iterator[None]:
+    """Another client publishes into the target, without an answer and by any server, while the body runs."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(0.01):
+            with suppress(OSError), trial.wire() as wire:
+                while not ended.wait(0.002):
+                    wire.send(f"{trial.back}.other", b"another's")
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -50,7 +50,8 @@ seals as (select distinct on (hour) hour, bucket, key from nats3.seal
 select hour, coalesce(chunks.keys, '{}'), seals.bucket, seals.key from chunks full join seals using (hour) order by hour
 """
 _OURS = re.compile(
-    rb"^NATS/1\.0\r\nNats3-Replay: (?P<replay>[0-9a-f]+)\r\n(?:Nats3-Stream: [^\r]*\r\n)"
+    rb"^NATS/1\.0\r\n(?:Nats-Batch-(?:Id|Sequence|Commit): [^\r]*\r\n)*"
+    rb"Nats3-Replay: (?P<replay>[0-9a-f]+)\r\n(?:Nats3-Stream: [^\r]*\r\n)"
     rb"Nats3-Incarnation: (?P<token>[^\r]*)\r\nNats3-Sequence: (?P<seq>\d+)\r\n"
     rb"(?:(?:Nats3-Time|Nats-(?:Expected-Last-)?Msg-Id): [^\r]*\r\n)*"
 )

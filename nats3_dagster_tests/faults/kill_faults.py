@@ -59,10 +59,11 @@ def break_replay(trial: Trial, point: str, action: str) -> None:
 
 
 def target_config(trial: Trial) -> dict[str, object]:
-    """Of a target, with fast-ingest batches every second time where the server has them."""
+    """Of a target; where the server has them with fast-ingest batches every second time, and with atomic batches every
+    third time of the others."""
     config: dict[str, object] = {"duplicate_window": 100_000_000}
-    if trial.servers.nats.version >= (2, 14) and trial.random.random() < 0.5:
-        config["allow_batched"] = True
+    if trial.servers.nats.version >= (2, 14) and (drawn := trial.random.random()) < 0.67:
+        config["allow_batched" if drawn < 0.5 else "allow_atomic"] = True
     return config
 
 

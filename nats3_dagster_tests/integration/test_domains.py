@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from nats3_dagster.archive.health import nats_health
@@ -17,6 +18,7 @@ from nats3_dagster.errors import OperatorError, SourceError
 from nats3_dagster.hours import hour_of
 from nats3_dagster.jetstream.api import Refused, request
 from nats3_dagster.jetstream.link import Link
+from nats3_dagster.jetstream.publish.publisher import Publisher
 from nats3_dagster.jetstream.streams import stream_names
 from nats3_dagster.model import ArchiveSpec, ReplaySpec, Selection
 from nats3_dagster.replay import attempt
@@ -260,6 +262,19 @@ def importing(
         wire.create_stream("EV", "ev.>")
         wire.publish(MESSAGES)
         yield server, wire
+
+
+@pytest.mark.needs_nats("2.14")
+def test_atomic_batches_go_through_an_import(importing: tuple[NatsServer, Wire]) -> None:
+    """Two answers to each, and the server keeps nothing for a message that asks for none."""
+    _, wire = importing
+    wire.create_stream("BACK", "back.>", allow_atomic=True)
+    rows = [b"%d" % n for n in range(2500)]
+    with Publisher(Settings.load().nats, mode="atomic", streams=["BACK"]) as publisher:
+        publisher.publish(pa.array(["back.a"] * len(rows)), None, pa.array(rows))
+        publisher.flush()
+        assert publisher.published == len(rows)
+    assert [message.data for message in wire.messages("BACK")] == rows
 
 
 @pytest.mark.parametrize("created", [True, False])

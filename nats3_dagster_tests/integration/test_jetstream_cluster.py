@@ -81,7 +81,8 @@ def new_stream(link):
     name = f"S{next(NAMES)}"
     for _ in range(100):
         try:
-            create_stream(link, {"name": name, "subjects": [f"{name}.>"], "num_replicas": 3, "allow_batched": True})
+            config = {"name": name, "subjects": [f"{name}.>"], "num_replicas": 3}
+            create_stream(link, {**config, "allow_batched": True, "allow_atomic": True})
             return name
         except SourceError:  # no leader yet
             time.sleep(0.2)
@@ -149,6 +150,9 @@ def test_reading(cluster, link, stream, monkeypatch, how):
         ("window", "kill"),  # once: nobody hands over, and until the others miss it there is no leader for seconds
         pytest.param("batch", "steps down", marks=pytest.mark.needs_nats("2.14")),
         pytest.param("batch", "stop", marks=pytest.mark.needs_nats("2.14")),
+        ("atomic", "steps down"),
+        ("atomic", "stop"),
+        ("atomic", "kill"),
     ],
 )
 def test_publishing(cluster, link, stream, mode, how):
@@ -178,7 +182,7 @@ def test_publishing(cluster, link, stream, mode, how):
         assert len(there) == len(set(there))
     thread.join()
     assert started.is_set()
-    if mode == "batch":
+    if mode != "window":
         assert there == list(range(COUNT))
 
 
@@ -244,12 +248,13 @@ def replay_into(cluster, link, stream, target, store, *, batched=False):
     return ReplayJob("0123456789abcdef", 1, spec, (into,), options(cluster), store, batched)
 
 
-def test_a_replay_beside_another_publisher_leaves_its_target_alive(cluster, link, file_store):
+@pytest.mark.parametrize("settings", [{}, {"allow_atomic": True}], ids=["single", "atomic"])
+def test_a_replay_beside_another_publisher_leaves_its_target_alive(cluster, link, file_store, settings):
     """A replica that must refuse an expected id stops for good: no message may expect one."""
     stream, count = new_stream(link), 2_000
     chunks = archived(cluster, link, stream, count, file_store)
     target = f"T{stream}"
-    create_stream(link, {"name": target, "subjects": [f"{target}.>"], "num_replicas": 3})
+    create_stream(link, {"name": target, "subjects": [f"{target}.>"], "num_replicas": 3, **settings})
     job, stopped, begun = replay_into(cluster, link, stream, target, file_store), threading.Event(), threading.Event()
 
     def neighbour():
@@ -276,10 +281,37 @@ def test_a_replay_beside_another_publisher_leaves_its_target_alive(cluster, link
     assert b"another's" in stored[stored.index(b"0") :]
 
 
+def test_messages_that_expect_a_sequence_leave_a_hole_beside_another_publisher(cluster, link, stream):
+    """Why a replay does not send a window of them: one is refused, and the next one fits again."""
+    block = "NATS/1.0\r\nNats-Expected-Last-Sequence: {}\r\n\r\n"
+    frames = b""
+    for n in range(5):
+        if n == 2:
+            frames += b"PUB %b.other 1\r\nx\r\n" % stream.encode()
+        head = block.format(n).encode()
+        frames += b"HPUB %b.a %d %d\r\n%b%d\r\n" % (stream.encode(), len(head), len(head) + 1, head, n)
+
+    async def send(client):
+        client.send(frames)
+        await client.flush()
+
+    link.call(send)
+    await_stored(link, stream)
+    state = stream_state(link, stream)
+    batches = read_batches(options(cluster), ReadSpec(state.incarnation, SeqRange(1, state.last_seq)))
+    assert [data for batch in batches for data in batch.column("data").to_pylist()] == [b"0", b"1", b"x", b"3", b"4"]
+
+
 @pytest.mark.parametrize(
     ("settings", "count"),
-    [({"allow_batched": True}, 30_000), ({}, 4_000), ({"max_msgs_per_subject": 1_000_000}, 4_000)],
-    ids=["batches", "keeps", "removes"],
+    [
+        ({"allow_batched": True}, 30_000),
+        ({"allow_atomic": True}, 30_000),
+        ({"allow_atomic": True, "max_msgs_per_subject": 1_000_000}, 30_000),
+        ({}, 4_000),
+        ({"max_msgs_per_subject": 1_000_000}, 4_000),
+    ],
+    ids=["batches", "atomic", "atomic removes", "keeps", "removes"],
 )
 def test_a_replay_while_leaders_change(cluster, link, file_store, settings, count):
     """Messages that the old leader had not yet passed on are lost, and those that follow are not stored: in order."""

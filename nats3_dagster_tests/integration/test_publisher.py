@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+import re
 import threading
 import time
 from dataclasses import replace
@@ -23,7 +24,13 @@ from nats3_dagster.steps import Next
 from nats3_dagster_tests.conftest import freeze
 from nats3_dagster_tests.support.wire import Wire
 
-MODES = ["window", pytest.param("batch", marks=pytest.mark.needs_nats("2.14"))]
+MODES = [
+    "window",
+    pytest.param("batch", marks=pytest.mark.needs_nats("2.14")),
+    pytest.param("atomic", marks=pytest.mark.needs_nats("2.14")),
+]
+# The lines of an atomic batch in a stored header block.
+BATCH_LINES = re.compile(rb"Nats-Batch-Id: [\w-]{7}\r\nNats-Batch-Sequence: \d+\r\n(Nats-Batch-Commit: 1\r\n)?")
 HARD = [
     ("t.a", None, b""),
     ("t.a", b"NATS/1.0\r\n\r\n", b""),
@@ -68,7 +75,7 @@ def wire(nats):
 
 
 def make(server, wire, name="T", subject="t.>", **more):
-    batched = {"allow_batched": True} if server.version >= (2, 14) else {}
+    batched = {"allow_batched": True, "allow_atomic": True} if server.version >= (2, 14) else {}
     wire.create_stream(name, subject, **batched, **more)
 
 
@@ -86,7 +93,10 @@ def with_ids(count, name="id"):
 
 
 def stored(wire, stream="T"):
-    return [(m.subject, m.headers or None, m.data) for m in wire.messages(stream)]
+    """What was given: without the lines of an atomic batch, which a message without headers has too."""
+    messages = [(m, BATCH_LINES.sub(b"", m.headers, count=1)) for m in wire.messages(stream)]
+    bare = b"NATS/1.0\r\n\r\n"
+    return [(m.subject, None if h != m.headers and h == bare else h or None, m.data) for m, h in messages]
 
 
 def number_at(wire, seq):
@@ -100,11 +110,15 @@ def is_a_beginning(rows, count):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_messages_are_stored_as_they_are(nats, wire, mode):
+    hard = HARD
+    if mode == "atomic":  # the lines of the batch need room, and make a block of no block and of an empty one
+        subject, block, data = HARD[-1]
+        hard = [HARD[0], *HARD[2:-1], (subject, block, data[:-85])]
     with Publisher(nats.options, mode=mode) as publisher:
-        publisher.publish(*arrays(HARD))
+        publisher.publish(*arrays(hard))
         publisher.flush()
-        assert publisher.published == len(HARD)
-    assert stored(wire) == HARD
+        assert publisher.published == len(hard)
+    assert stored(wire) == hard
 
 
 def replayed(blocks):
@@ -212,7 +226,8 @@ def test_a_stream_that_takes_no_more(nats, wire, mode):
     ):
         publisher.publish(*numbered(2000, subject="f"))
     assert not isinstance(caught.value, Interrupted)
-    assert is_a_beginning(stored(wire, "F"), 50)
+    # Of an atomic batch nothing is stored.
+    assert is_a_beginning(stored(wire, "F"), 0 if mode == "atomic" else 50)
 
 
 @pytest.mark.needs_nats("2.14")
@@ -226,12 +241,57 @@ def test_a_stream_that_takes_no_batches(nats, wire):
     assert wire.state("N")["messages"] == 0
 
 
+@pytest.mark.needs_nats("2.14")
+def test_a_stream_that_takes_no_atomic_batches_may_be_published_to_another_way(nats, wire):
+    wire.create_stream("N", "n")
+    with (
+        pytest.raises(Interrupted, match="refused a message on n: atomic publish is disabled"),
+        Publisher(nats.options, mode="atomic") as publisher,
+    ):
+        publisher.publish(*numbered(10, subject="n"))
+    assert wire.state("N")["messages"] == 0
+
+
+@pytest.mark.needs_nats("2.14")
+def test_an_atomic_batch_with_a_message_that_is_known_is_refused_as_a_whole(nats, wire):
+    wire.publish([("t.a", b"NATS/1.0\r\nNats-Msg-Id: id:7\r\n\r\n", b"x")])
+    with (
+        pytest.raises(Interrupted, match="contains duplicate message id"),
+        Publisher(nats.options, mode="atomic", streams=["T"]) as publisher,
+    ):
+        publisher.publish(*with_ids(10))
+    assert wire.state("T")["messages"] == 1
+
+
+@pytest.mark.needs_nats("2.14")
+@pytest.mark.parametrize("most", [1000, 100])
+def test_a_server_that_takes_smaller_atomic_batches(nats_factory, tmp_path, most):
+    """One message more is refused as a whole, and may be sent again in batches that are smaller."""
+    folder = tmp_path / "small"
+    limits = "" if most == 1000 else f"limits {{ batch {{ max_msgs: {most} }} }}"
+    server = nats_factory(config=f'jetstream {{ store_dir: "{folder}", {limits} }}')
+    with Wire(server.url) as wire:
+        make(server, wire)
+        if most < 1000:
+            with (
+                pytest.raises(Interrupted, match="batch is too large"),
+                Publisher(server.options, mode="atomic", inflight_messages=most + 1) as publisher,
+            ):
+                publisher.publish(*numbered(most + 1))
+            assert wire.state("T")["messages"] == 0
+        with Publisher(
+            server.options, mode="atomic", inflight_messages=4 * most if most == 1000 else most
+        ) as publisher:
+            publisher.publish(*numbered(2 * most + 1))
+        assert is_a_beginning(stored(wire), 2 * most + 1)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (("t.a", None, b"x" * (1 << 20) + b"x"), "has 1048577 bytes .* max_payload is 1048576"),
-        (("t.a", b"NATS/1.0\r\n\r\n", b"x" * (1 << 20)), "has 1048588 bytes"),
+        (("t.a", None, b"x" * (1 << 20) + b"x"), "has 1048(577|662) bytes .* max_payload is 1048576"),
+        (("t.a", b"NATS/1.0\r\n\r\n", b"x" * (1 << 20)), "has 1048(588|661) bytes"),
         (("t.a\r\nPUB t.b 1", None, b"x"), "not a subject that can be published to"),
     ],
 )

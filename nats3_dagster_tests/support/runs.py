@@ -18,7 +18,7 @@ from nats3_dagster_tests.support.wire import Message, Wire
 
 Sent = tuple[str, bytes, bytes]
 _ADDED = re.compile(
-    rb"^NATS/1\.0\r\nNats3-Replay: [^\r]*\r\n"
+    rb"^NATS/1\.0\r\n(?:Nats-Batch-(?:Id|Sequence|Commit): [^\r]*\r\n)*Nats3-Replay: [^\r]*\r\n"
     rb"(?:(?:Nats3-(?:Stream|Incarnation|Sequence|Time)|Nats-(?:Expected-Last-)?Msg-Id): [^\r]*\r\n)*"
 )
 

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nats3_dagster.jetstream.publish.atomic import LINES_BYTES, MOST, with_lines
+from nats3_dagster.jetstream.publish.encode import Publication
 from nats3_dagster.model import Incarnation
 from nats3_dagster.replay.messages.headers import (
     block_bound,
     header_room,
+    marked_replay,
     message_id,
     original_headers,
     replay_headers,
@@ -113,6 +116,35 @@ def test_what_a_replay_sent_is_recognised(blocks: list[bytes | None], with_ids: 
     found = {token: seqs.tolist() for token, seqs in replayed_sequences(mixed, REPLAY)}
     assert found == ({TOKEN: list(range(5, 5 + len(blocks)))} if blocks else {})
     assert list(replayed_sequences(mixed, "ff" * 8)) == []
+
+
+@given(st.lists(st.one_of(st.none(), block, odd), min_size=1, max_size=8))
+def test_messages_of_an_atomic_batch_are_recognised_and_come_back(blocks: list[bytes | None]) -> None:
+    """A server stores the lines of the batch too, and adds them to a message of another client's batch as well."""
+    sent = in_batch(send(blocks, first=5))
+    assert original_headers(sent).to_pylist() == blocks
+    found = {token: seqs.tolist() for token, seqs in replayed_sequences(sent, REPLAY)}
+    assert found == {TOKEN: list(range(5, 5 + len(blocks)))}
+    lines = b"NATS/1.0\r\nNats-Batch-Id: idOf-it\r\nNats-Batch-Sequence: %d\r\n%bNats3-Replay: "
+    for number, out in enumerate(sent.to_pylist(), 1):
+        assert marked_replay(out) == REPLAY
+        assert out.startswith(lines % (number, b"Nats-Batch-Commit: 1\r\n" if number == len(blocks) else b""))
+    others = in_batch(pa.array([b"NATS/1.0\r\nA: 1\r\n\r\n"], pa.binary()))
+    assert original_headers(others).to_pylist() == others.to_pylist()
+
+
+def in_batch(blocks: pa.Array) -> pa.Array:
+    """These blocks as a batch."""
+    subjects, data = pa.array([b"s"] * len(blocks), pa.binary()), pa.array([b""] * len(blocks), pa.binary())
+    return with_lines(Publication(subjects, blocks, data), "idOf-it").headers
+
+
+def test_a_batch_adds_no_more_than_a_chain() -> None:
+    """So that what a plan measures for a chain is enough for an atomic batch."""
+    first, after = send([None] * MOST, after=None), send([None, None], after="")
+    chain = len(after[1].as_py()) - len(first[1].as_py())
+    batch = len(in_batch(first)[-1].as_py()) - len(first[-1].as_py())
+    assert batch == LINES_BYTES <= chain == len(f"Nats-Expected-Last-Msg-Id: {message_id(REPLAY, LIFE, 0)}\r\n")
 
 
 @given(st.lists(st.one_of(st.none(), block, odd), max_size=8), st.booleans())

@@ -17,11 +17,11 @@ from nats3_dagster.replay.planning.refusals import Load, notes
 from nats3_dagster.replay.targets import (
     blind_settings,
     check_kept,
-    goes_one_at_a_time,
     removes,
     stores_nothing,
     supports_batches,
     supports_chain,
+    way_out,
 )
 from nats3_dagster_tests.support.catalog import LOGS
 from nats3_dagster_tests.support.sealed import AGAIN
@@ -261,8 +261,9 @@ def test_other_notes() -> None:
     assert unmarked == "Without marks, a replay that breaks off after its first message cannot be resumed"
     (alone,) = noted(stream(num_replicas=3), alone=True)
     assert "has 3 replicas" in alone
-    assert alone.endswith("it would take thousands at once")
-    assert noted(stream(num_replicas=3, allow_batched=True), alone=True)[0].endswith("about 1,000 a second")
+    assert alone.endswith("With allow_batched or allow_atomic set it would take a thousand at once")
+    (alone,) = noted(stream(num_replicas=3, allow_batched=True), alone=True)
+    assert alone.endswith("With allow_atomic set it would take a thousand at once")
     counters = replace(LOAD, has_counter_sources=True)
     assert len(noted(stream(**COUNTER), counters)) == 1
     assert noted(stream(), counters) == noted(stream(**COUNTER)) == []
@@ -287,14 +288,30 @@ def test_a_chain_of_expected_ids_stops_replicas_of_newer_servers() -> None:
         assert supports_chain(state, new)
     assert not supports_chain(stream(num_replicas=3), new)
     assert supports_chain(stream(num_replicas=3), old)
-    three, spec = [stream(num_replicas=3)], ReplaySpec("logs")
-    assert goes_one_at_a_time(spec, three, new, batched=False)
-    assert not goes_one_at_a_time(spec, three, new, batched=True)
-    assert not goes_one_at_a_time(spec, three, old, batched=False)
-    assert not goes_one_at_a_time(spec, [stream()], new, batched=False)
-    assert not goes_one_at_a_time(spec, [*three, *three], new, batched=False)
-    assert not goes_one_at_a_time(replace(spec, order="subject"), three, new, batched=False)
-    assert not goes_one_at_a_time(replace(LIVE, marks=False), three, new, batched=False)
+
+
+@pytest.mark.parametrize(
+    ("config", "spec", "version", "way"),
+    [
+        ({}, ReplaySpec("logs"), "2.15.0", "chain"),
+        ({"allow_atomic": True}, ReplaySpec("logs"), "2.15.0", "chain"),
+        ({}, ReplaySpec("logs", order="subject"), "2.15.0", "chain"),
+        ({"num_replicas": 3}, ReplaySpec("logs"), "2.13.9", "chain"),
+        ({"num_replicas": 3, "allow_atomic": True}, ReplaySpec("logs"), "2.13.9", "chain"),
+        ({"num_replicas": 3}, ReplaySpec("logs"), "2.14.0", "single"),
+        ({"num_replicas": 3, "allow_atomic": False}, ReplaySpec("logs"), "2.14.0", "single"),
+        ({"num_replicas": 3, "allow_batched": True}, ReplaySpec("logs"), "2.14.0", "single"),
+        ({"num_replicas": 3, "allow_atomic": True}, ReplaySpec("logs"), "2.14.0", "atomic"),
+        ({"num_replicas": 3, "allow_atomic": True}, ReplaySpec("logs", order="subject"), "2.14.0", "window"),
+        ({"num_replicas": 3, "allow_atomic": True}, replace(LIVE, marks=False), "2.14.0", "window"),
+        ({"num_replicas": 3}, replace(LIVE, marks=False), "2.14.0", "window"),
+    ],
+)
+def test_the_way_out_into_one_target(config: dict[str, Any], spec: ReplaySpec, version: str, way: str) -> None:
+    target = stream(**config)
+    assert way_out(spec, [target], server(version), batched=False) == way
+    assert way_out(spec, [target], server(version), batched=True) == "batch"
+    assert way_out(spec, [target, target], server(version), batched=False) == "window"
 
 
 def test_targets_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from nats3_dagster.errors import Interrupted, TargetError
-from nats3_dagster.jetstream.codes import ErrCode, message_passes
+from nats3_dagster.jetstream.codes import REFUSED_BATCH, ErrCode, message_passes
 from nats3_dagster.jetstream.read.scan import FrameError, Frames, numbers_at
 from nats3_dagster.steps import Next
 
@@ -29,7 +29,7 @@ class Answer:
 
     token: str  # the reply subject after our inbox
     status: str  # of a status line (codes.Status), else empty
-    body: Mapping[str, Any]  # the JSON; empty for a status line
+    body: Mapping[str, Any]  # the JSON; empty for a status line, and for an answer without content
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -84,6 +84,9 @@ def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:
                 continue
             sizes = frames.buffer[mark:eol].split(b" ")
             content = content[int(sizes[-2]) :]
+        if not content:
+            yield Answer(token, "", {})
+            continue
         try:
             body = json.loads(content)
         except ValueError:
@@ -110,6 +113,6 @@ def refusal(answer: Answer, subject: str) -> TargetError:
         return Interrupted("The stream forgot a batch, as after a change of its leader")
     stream, reason = answer.body.get("stream") or "A stream", answer.error.get("description")
     text = f"{stream} refused a message on {subject}: {reason} ({err_code})"
-    if message_passes(answer.error) or err_code == ErrCode.WRONG_LAST_MSG_ID:
+    if message_passes(answer.error) or err_code == ErrCode.WRONG_LAST_MSG_ID or err_code in REFUSED_BATCH:
         return Interrupted(text)
     return TargetError(text, Next.CHANGE_TARGET())

@@ -78,21 +78,23 @@ class Publication:
         while at < len(self):
             before = int(total[at - 1]) if at else 0
             end = max(at + 1, int(np.searchsorted(total, before + _SLICE_BYTES, "right")))
-            yield self._slice(at, end)
+            yield self.slice(at, end)
             at = end
 
     def cut(self, at: int) -> "tuple[Publication, Publication]":
         """The first `at` messages, and the others."""
-        return self._slice(0, at), self._slice(at, len(self))
+        return self.slice(0, at), self.slice(at, len(self))
 
-    def _slice(self, start: int, end: int) -> "Publication":
+    def slice(self, start: int, end: int) -> "Publication":
+        """The messages from `start` up to `end`, without it."""
         return Publication(self.subjects[start:end], self.headers[start:end], self.data[start:end])
 
-    def check(self, max_payload: int, checked: set[bytes]) -> None:
+    def check(self, max_payload: int, checked: set[bytes], added: Int64s | int = 0) -> None:
         """Raises TargetError for a message that the server would not take, or that no server should be sent.
 
-        `checked` are subjects that are known to be good; it grows, up to a bound. `max_payload` is in bytes."""
-        sizes = self.sizes
+        `checked` are subjects that are known to be good; it grows, up to a bound. `max_payload` is in bytes, and so is
+        what each message gets `added` to it."""
+        sizes = self.sizes + added
         if len(sizes) and int(sizes.max()) > max_payload:
             at = int(sizes.argmax())
             raise TargetError(
@@ -135,9 +137,9 @@ def subject_at(subjects: pa.Array, row: int) -> str:
 
 
 def encode(messages: Publication, reply: str, first: int, suffix: str = "") -> Encoded:
-    """Frames whose reply subjects are `<reply><number><suffix>`, numbered from `first`."""
+    """Frames whose reply subjects are `<reply><number><suffix>`, numbered from `first`; none without `reply`."""
     header_sizes, sizes = _lengths(messages.headers), messages.sizes
-    numbers = _text(np.arange(first, first + len(messages)))
+    replies = (f" {reply}", _text(np.arange(first, first + len(messages))), f"{suffix} ") if reply else (" ",)
     headerless = messages.headers.null_count
     if headerless == len(messages):
         verb, lengths, headers = "PUB ", _text(sizes), b""
@@ -152,9 +154,7 @@ def encode(messages: Publication, reply: str, first: int, suffix: str = "") -> E
     frames = _joined(
         verb,
         messages.subjects,
-        f" {reply}",
-        numbers,
-        f"{suffix} ",
+        *replies,
         lengths,
         "\r\n",
         headers,

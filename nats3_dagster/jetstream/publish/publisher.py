@@ -8,7 +8,7 @@ may or may not have what was under way, so that the caller asks it; TargetError 
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Literal
@@ -19,6 +19,7 @@ from nats3_dagster.errors import Interrupted, SourceError, TargetError
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
+from nats3_dagster.jetstream.publish.atomic import AtomicOutbox, added_bytes, encode_batches
 from nats3_dagster.jetstream.publish.batch import BatchOutbox, OpenBatch
 from nats3_dagster.jetstream.publish.encode import Encoded, Publication, encode, subject_at
 from nats3_dagster.jetstream.publish.fence import until_gone
@@ -39,20 +40,25 @@ PAUSE_S = 0.25
 UNTIL_QUIET_S = 15.0
 
 
+Mode = Literal["window", "batch", "atomic"]
+
+
 class Publisher:
     """Publishes in the order given, over one connection of its own. Only one thread at a time may use it.
 
     Mode `window` is for any stream; messages should have a `Nats-Msg-Id`. Mode `batch` needs a server that knows fast
-    ingest (codes.FAST_INGEST) and a stream with `allow_batched`. `fence` is (replay id, attempt): a newer attempt's
-    `raise_fence` stops this publisher. `streams` are the only ones that may take messages, none for any; with them a
-    message that a stream knows already is Interrupted. Entering raises SourceError as Link does, TargetError if a
-    newer attempt publishes already, and Interrupted if an older one did until now."""
+    ingest (codes.FAST_INGEST) and a stream with `allow_batched`; mode `atomic` one that knows atomic batches
+    (codes.ATOMIC) and a stream with `allow_atomic`: there the first line of header blocks is the plain one, and the
+    lines of the batch follow it. `fence` is (replay id, attempt): a newer attempt's `raise_fence` stops this publisher.
+    `streams` are the only ones that may take messages, none for any; with them a message that a stream knows already is
+    Interrupted. Entering raises SourceError as Link does, TargetError if a newer attempt publishes already, and
+    Interrupted if an older one did until now."""
 
     def __init__(
         self,
         options: NatsOptions,
         *,
-        mode: Literal["window", "batch"] = "window",
+        mode: Mode = "window",
         fence: tuple[str, int] | None = None,
         inflight_messages: int = INFLIGHT_MESSAGES,
         inflight_bytes: int = INFLIGHT_BYTES,
@@ -132,12 +138,16 @@ class Publisher:
         the failure of any earlier message."""
         messages = Publication.of(subjects, headers, data)
         self._check()
-        messages.check(self._link.client.max_payload, self._checked)
+        added = added_bytes(messages) if self._mode == "atomic" else 0
+        messages.check(self._link.client.max_payload, self._checked, added)
         for part in messages.slices():
-            for encoded in self._encode(part):
-                self._wait_until(lambda: self._encoded_bytes - self._outbox.window.drained_bytes < QUEUE_BYTES)
-                self._encoded_bytes += encoded.size
-                self._link.loop.call_soon_threadsafe(self._outbox.add, encoded)
+            if isinstance(self._outbox, AtomicOutbox):
+                for batch, count, frames in encode_batches(self._outbox, part, self._given):
+                    self._given += count
+                    self._link.loop.call_soon_threadsafe(self._outbox.begin, batch, count)
+                    self._queue(frames)
+            else:
+                self._queue(self._encode(part))
 
     def flush(self) -> None:
         """Return when the target has acknowledged every message; raises the failure of any."""
@@ -159,6 +169,12 @@ class Publisher:
         if self._batch and max(seconds, time.monotonic() - self._batch.begun_at) >= PAUSE_S:
             self.flush()
         self.wait(max(0.0, until - time.monotonic()))
+
+    def _queue(self, parts: Iterable[Encoded]) -> None:
+        for encoded in parts:
+            self._wait_until(lambda: self._encoded_bytes - self._outbox.window.drained_bytes < QUEUE_BYTES)
+            self._encoded_bytes += encoded.size
+            self._link.loop.call_soon_threadsafe(self._outbox.add, encoded)
 
     def _encode(self, part: Publication) -> list[Encoded]:
         if not isinstance(self._outbox, BatchOutbox):
@@ -228,8 +244,8 @@ class Publisher:
         return self._outbox
 
     def _new_outbox(self, client: Connection) -> Outbox:
-        kind = BatchOutbox if self._mode == "batch" else Outbox
-        return kind(client, *self._limits, self._notify, self._streams)
+        kinds = {"window": Outbox, "batch": BatchOutbox, "atomic": AtomicOutbox}
+        return kinds[self._mode](client, *self._limits, self._notify, self._streams)
 
     async def _close(self, client: Connection) -> State:
         """Returns the end that it came to."""

@@ -23,7 +23,8 @@ FIRST_LINE: Final = b"NATS/1.0\r\n"
 # What a replay inserts, in this order.
 _REPLAY, _STREAM, _INCARNATION = "Nats3-Replay", "Nats3-Stream", "Nats3-Incarnation"
 _SEQUENCE, _TIME = "Nats3-Sequence", "Nats3-Time"
-# The last ones, for a target that does not take batches: its duplicate window, and the chain (`replay_headers`).
+# The last ones, for a target that does not take fast-ingest batches: its duplicate window, and the chain
+# (`replay_headers`). A message of an atomic batch has the lines of the batch instead of the chain's, which are shorter.
 _MSG_ID, _EXPECTED_ID = "Nats-Msg-Id", "Nats-Expected-Last-Msg-Id"
 _OURS = (_REPLAY, _STREAM, _INCARNATION, _SEQUENCE, _TIME)
 # A renamed header is `Nats3-Original-<name>-Value`. Servers before 2.9.7 find a header by the end of its name
@@ -61,8 +62,10 @@ _CONTROL = rf"(?i)(\r\n)({_ACTING}|{_FOREIGN})(:)"
 _CONTROL_LIVE = rf"(?i)(\r\n)({_FOREIGN})(:)"
 _ORIGINAL = rf"(?i)(\r\n){_ORIGINAL_PREFIX}({_ACTING}|{_FOREIGN}){_ORIGINAL_SUFFIX}(:)"
 _FIRST = r"NATS/1\.0\r\n"
+# What an atomic batch puts between the first line and the rest (publish/atomic.py); servers store it.
+_BATCH = r"(?:Nats-Batch-Id: [^\r\n]*\r\nNats-Batch-Sequence: [^\r\n]*\r\n(?:Nats-Batch-Commit: 1\r\n)?)?"
 _INSERTED = (
-    rf"^({_FIRST})"
+    rf"^({_FIRST}){_BATCH}"
     + "".join(rf"{name}: [^\r\n]*\r\n" for name in _OURS)
     + (rf"(?:{_MSG_ID}: [^\r\n]*\r\n)?(?:{_EXPECTED_ID}: [^\r\n]*\r\n)?")
 )
@@ -70,7 +73,7 @@ _INSERTED = (
 _WITH_STATUS = re.compile(rb"NATS/1\.0([^\r\n]+)\r\n((?:.*\r\n)?\r\n)", re.DOTALL)
 # What a stream adds to the messages of a schedule (ADR-51). A replay that is not live renames it.
 _MADE_BY_SCHEDULE = b"\r\nNats-Scheduler:"
-_MARK = re.compile(rf"{_FIRST}{_REPLAY}: ([0-9a-f]{{16}})\r\n".encode())
+_MARK = re.compile(rf"{_FIRST}{_BATCH}{_REPLAY}: ([0-9a-f]{{16}})\r\n".encode())
 # A sequence in a replay's header; other clients that may publish into a target can write anything there.
 _INT64 = r"\d{1,18}|[1-8]\d{18}|9[01]\d{17}"
 Text = str | pa.Array
@@ -147,7 +150,7 @@ def replayed_sequences(headers: pa.Array, replay_id: str) -> Iterator[tuple[str,
     """The messages that this replay published, by their header blocks: sequences by incarnation token."""
     fields = pc.extract_regex(
         headers.drop_null(),
-        rf"^{_FIRST}{_REPLAY}: {replay_id}\r\n{_STREAM}: [^\r]*\r\n"
+        rf"^{_FIRST}{_BATCH}{_REPLAY}: {replay_id}\r\n{_STREAM}: [^\r]*\r\n"
         rf"{_INCARNATION}: (?P<token>[0-9A-Za-z.:-]+)\r\n{_SEQUENCE}: (?P<seq>{_INT64})\r\n",
     ).drop_null()
     if not len(fields):

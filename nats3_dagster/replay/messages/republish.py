@@ -30,7 +30,7 @@ from nats3_dagster.replay.messages.live import Live
 from nats3_dagster.replay.messages.mapping import AreStored, Mapper, Outgoing
 from nats3_dagster.replay.messages.pace import Pacer
 from nats3_dagster.replay.messages.published import OrderKept, Published, ask_targets, order_kept
-from nats3_dagster.replay.targets import check_kept, goes_one_at_a_time, supports_chain, target_state
+from nats3_dagster.replay.targets import Way, check_kept, target_state, way_out
 
 # Chunks fetched ahead of the one that is published: at 64 MiB a chunk, one keeps the publisher busy and a worker small.
 AHEAD = 1
@@ -72,8 +72,8 @@ class Republisher:
         )
         self._live: Live | None = None
         self._bucket = cache(partial(Bucket, self._job.store))
-        # One stream and one publisher: what goes out can be a chain (see replay_headers), whose ids are marks.
-        self._chained = not self._job.batched and spec.marks and share.count == 1 and len(self._job.targets) == 1
+        # One publisher and one stream: what goes out depends on what went out before.
+        self._alone = share.count == 1 and len(self._job.targets) == 1
         self._chains_broken = 0  # by other publishers
         self._unchained = 0  # chunks to come that are published one message at a time
         self._counters = False
@@ -139,23 +139,17 @@ class Republisher:
             self._live = Live(self._link, states, time.time_ns)
             # A counter refuses a message with an expectation: it gets one at a time, which is a beginning as well.
             self._counters = not self._job.batched and any(s.config.get("allow_msg_counter") for s in states)
-        mode = "batch" if self._job.batched else "window"
         # More than two shares divide what two may have under way.
         inflight = max(1, 2 * INFLIGHT_MESSAGES // max(2, self._share.count) // _SMALLER ** min(failed, 4))
         if self._unchained:
             chunks = chunks[: self._unchained]
-        chained, alone = self._chained, False
-        if chained:
-            states, server = [target_state(self._link, self._job.targets[0])], server_info(self._link)
-            chained = supports_chain(states[0], server)
-            alone = goes_one_at_a_time(self._job.spec, states, server, batched=self._job.batched)
-        one_at_a_time = self._counters or self._unchained > 0 or alone
-        self._mapper.begin(after="" if chained and not one_at_a_time else None)
+        way = self._way()
+        self._mapper.begin(after="" if way == "chain" else None)
         publisher = Publisher(
             self._job.nats,
-            mode=mode,
+            mode=way if way in ("batch", "atomic") else "window",
             fence=(self._job.id, self._job.attempt),
-            inflight_messages=1 if one_at_a_time else inflight,
+            inflight_messages=1 if way == "single" else inflight,
             streams=[target.incarnation.stream for target in self._job.targets],
         )
         try:
@@ -178,6 +172,17 @@ class Republisher:
                 self._chains_broken += 1
             raise
         self._ask = False
+
+    def _way(self) -> Way:
+        """The way in which the next messages go out."""
+        if self._job.batched:
+            return "batch"
+        if self._counters or self._unchained:
+            return "single"
+        if not self._alone:
+            return "window"
+        state = target_state(self._link, self._job.targets[0])
+        return way_out(self._job.spec, [state], server_info(self._link), batched=False)
 
     def _publish_chunk(self, publisher: Publisher, pacer: Pacer, chunk: Chunk, reader: ChunkReader) -> ChunkResult:
         """Returns when the targets have acknowledged all messages of the chunk, and are still the same streams."""

@@ -17,7 +17,7 @@ from nats3_dagster.replay.planning.exported import checked_deletion
 from nats3_dagster.replay.planning.forgotten import check_forgotten
 from nats3_dagster.replay.planning.topology import Topology
 from nats3_dagster.replay.status import check_forerunner
-from nats3_dagster.replay.targets import goes_one_at_a_time
+from nats3_dagster.replay.targets import way_out
 from nats3_dagster.workspace import Workspace
 
 # Subjects that a plan shows.
@@ -90,7 +90,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
     check_takers(content, topology)
     check_forgotten(content, topology)
     load = checked_load(content, topology)
-    alone = goes_one_at_a_time(spec, topology.takers, topology.server, batched=topology.batched)
+    alone = way_out(spec, topology.takers, topology.server, batched=topology.batched) == "single"
     return ReplayPlan(
         archive,
         spec,

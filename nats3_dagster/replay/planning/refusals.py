@@ -193,10 +193,10 @@ def notes(targets: Iterable[StreamState], load: Load, *, marks: bool, alone: boo
     for target in targets:
         config, name = target.config, f"Stream {target.name}"
         if alone:
-            batches = "" if config.get("allow_batched") else ". With allow_batched set it would take thousands at once"
+            batches = "allow_atomic" if config.get("allow_batched") else "allow_batched or allow_atomic"
             yield (
                 f"{name} has {config.get('num_replicas')} replicas and is sent no batches: each message waits for the "
-                f"answer to the one before, about 1,000 a second{batches}"
+                f"answer to the one before, about 1,000 a second. With {batches} set it would take a thousand at once"
             )
         if load.has_counter_sources and config.get("allow_msg_counter"):
             yield (
