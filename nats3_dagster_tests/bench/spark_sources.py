@@ -57,19 +57,19 @@ def archive(spark: SparkSession, case: Case, name: str, **options: str) -> float
 
 def publisher(_: SparkSession, case: Case, _archive: str) -> float:
     """Our own publisher, in this process, into a stream without batches."""
-    rows.empty_sink(case, batched=False)
+    rows.empty_sink(case, takes="")
     return rows.publisher(replace(case, batched=False))
 
 
 def replay(spark: SparkSession, case: Case, _: str) -> float:
     """The archive into a stream without batches, as a replay."""
-    rows.empty_sink(case, batched=False)
+    rows.empty_sink(case, takes="")
     return spark_rows.replay(spark, case)
 
 
 def write(spark: SparkSession, case: Case, name: str, *more: str) -> float:
     """The archive into a stream without batches, by `df.write`."""
-    rows.empty_sink(case, batched=False)
+    rows.empty_sink(case, takes="")
     stored = spark.read.format("nats3").options(archive=name, columns="seq,subject,data").load()
     frame = stored.selectExpr("replace(subject, 'bench.in.', 'bench.sink.') AS subject", "data", *more)
     began = time.perf_counter()

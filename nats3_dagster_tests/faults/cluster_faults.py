@@ -58,10 +58,10 @@ def cluster_capture(trial: Trial, act: Callable[[Trial, str], None]) -> None:
     trial.finish_capture()
 
 
-def cluster_replay(trial: Trial, act: Callable[[Trial, str], None], **config: object) -> None:
+def cluster_replay(trial: Trial, act: Callable[[Trial, str], None]) -> None:
     trial.make_stream(500)
     trial.finish_capture()
-    trial.make_target(**(config or target_config(trial)))
+    trial.make_target(**target_config(trial))
     replay = trial.begin_replay()
     step = trial.random.choice(("chunk_fetched", "sent"))
     with trial.held(f"replay.{step}", jobs.replay, replay, passes=trial.random.randint(1, 3)) as job:
@@ -157,16 +157,32 @@ def routes_half_open(trial: Trial) -> None:
 
 @fault(
     "cluster: atomic target",
-    "the leader of a target of atomic batches steps down or is killed, beside another client that publishes there",
+    "the leader of a target of atomic batches steps down or is killed, beside another client that publishes there; or "
+    "the replay is killed as well",
     cluster=True,
     since=_SINCE,
 )
 def atomic_target(trial: Trial) -> None:
-    def act(trial: Trial, stream: str) -> None:
-        trial.random.choice((step_down, lose_leader))(trial, stream)
-
+    """At a step of the replay, or a moment later, when messages are on their way."""
+    trial.make_stream(trial.random.choice((500, 4000)))
+    trial.finish_capture()
+    trial.make_target(duplicate_window=100_000_000, allow_atomic=True)
+    replay, step = trial.begin_replay(), trial.random.choice(("chunk_fetched", "sent"))
+    act, killed = trial.random.choice((step_down, lose_leader)), trial.random.random() < 0.3
+    later = threading.Timer(trial.random.uniform(0, 0.3), act, (trial, trial.target))
     with neighbour(trial):
-        cluster_replay(trial, act, duplicate_window=100_000_000, allow_atomic=True)
+        with trial.held(f"replay.{step}", jobs.replay, replay, passes=trial.random.randint(1, 3)) as job:
+            if killed or trial.random.random() < 0.3:
+                act(trial, trial.target)
+            else:
+                later.start()
+            if killed:
+                job.kill()
+        trial.end(job, f"replay {'killed' if killed else 'held'} at {step}, {act.__name__}")
+        if later.ident:
+            later.join()
+        wait_for_leaders(trial, trial.target)
+        trial.finish_replay(replay)
 
 
 @contextmanager

@@ -281,6 +281,26 @@ def test_a_replay_beside_another_publisher_leaves_its_target_alive(cluster, link
     assert b"another's" in stored[stored.index(b"0") :]
 
 
+@pytest.mark.parametrize("setting", ["allow_atomic", "allow_batched"])
+def test_batches_may_be_allowed_while_a_stream_is_in_use(cluster, link, stream, setting):
+    """As a plan advises: by a change of the stream beside its publishers."""
+    config = {"name": f"T{stream}", "subjects": [f"T{stream}.>"], "num_replicas": 3}
+    create_stream(link, config)
+    with Publisher(options(cluster)) as other:
+        other.publish(*messages(f"T{stream}", range(1000)))
+
+        async def update(client):
+            await request(client, f"STREAM.UPDATE.T{stream}", {**config, setting: True})
+
+        link.call(update)
+        with Publisher(options(cluster), mode="atomic" if setting == "allow_atomic" else "batch") as publisher:
+            publisher.publish(*messages(f"T{stream}", range(1000, 3000)))
+        other.publish(*messages(f"T{stream}", range(3000, 3500)))
+    numbers = read(link, f"T{stream}", cluster)
+    assert sorted(numbers) == list(range(3500))
+    assert [n for n in numbers if 1000 <= n < 3000] == list(range(1000, 3000))
+
+
 def test_messages_that_expect_a_sequence_leave_a_hole_beside_another_publisher(cluster, link, stream):
     """Why a replay does not send a window of them: one is refused, and the next one fits again."""
     block = "NATS/1.0\r\nNats-Expected-Last-Sequence: {}\r\n\r\n"

@@ -264,6 +264,24 @@ def test_an_atomic_batch_with_a_message_that_is_known_is_refused_as_a_whole(nats
 
 
 @pytest.mark.needs_nats("2.14")
+@pytest.mark.parametrize("line", [b"Nats-TTL: 1h", b"Nats-Rollup: sub"])
+def test_headers_that_act_in_an_atomic_batch(nats, wire, line):
+    """Why a live replay sends none."""
+    wire.create_stream("L", "l", allow_atomic=True, allow_rollup_hdrs=True, allow_msg_ttl=True)
+    messages = arrays([("l", b"NATS/1.0\r\nA: 1\r\n\r\n", b"1"), ("l", b"NATS/1.0\r\n%b\r\n\r\n" % line, b"2")])
+    if line == b"Nats-TTL: 1h":
+        with Publisher(nats.options, mode="atomic") as publisher:
+            publisher.publish(*messages)
+    else:
+        with (
+            pytest.raises(TargetError, match="batch rollup sub invalid"),
+            Publisher(nats.options, mode="atomic") as publisher,
+        ):
+            publisher.publish(*messages)
+    assert wire.state("L")["messages"] == (2 if line == b"Nats-TTL: 1h" else 0)
+
+
+@pytest.mark.needs_nats("2.14")
 @pytest.mark.parametrize("most", [1000, 100])
 def test_a_server_that_takes_smaller_atomic_batches(nats_factory, tmp_path, most):
     """One message more is refused as a whole, and may be sent again in batches that are smaller."""
@@ -275,7 +293,7 @@ def test_a_server_that_takes_smaller_atomic_batches(nats_factory, tmp_path, most
         if most < 1000:
             with (
                 pytest.raises(Interrupted, match="batch is too large"),
-                Publisher(server.options, mode="atomic", inflight_messages=most + 1) as publisher,
+                Publisher(server.options, mode="atomic", inflight_messages=2 * most + 2) as publisher,
             ):
                 publisher.publish(*numbered(most + 1))
             assert wire.state("T")["messages"] == 0

@@ -1,4 +1,4 @@
-"""An outbox of atomic batches: one is under way, and counts when the stream says that it has stored all of it.
+"""An outbox of atomic batches: one is committed when the stream says that it has stored all of the one before.
 
 The wire notes what is sent, and the answers are written by hand.
 """
@@ -21,7 +21,7 @@ FRAME = re.compile(
 class AtomicCase(Case):
     """An outbox of batches of three messages at most, and what came of it."""
 
-    def __init__(self, *streams: str, messages: int = 3) -> None:
+    def __init__(self, *streams: str, messages: int = 6) -> None:
         super().__init__(*streams, messages=messages, kind=AtomicOutbox)
         self.batches: list[str] = []
 
@@ -49,22 +49,24 @@ class AtomicCase(Case):
         ]
 
 
-def test_a_batch_follows_when_the_one_before_it_is_stored() -> None:
+def test_a_batch_is_committed_when_the_one_before_it_is_stored() -> None:
     case = AtomicCase("S")
-    case.give(5)
+    case.give(7)
     first = [("s.0", "0", 0, 1, False), ("s.1", "", 0, 2, False), ("s.2", "2", 0, 3, True)]
-    assert case.frames == first
-    case.answer((0, ""))
-    assert (case.frames, case.counts) == (first, (3, 0))
+    second = [("s.3", "3", 1, 1, False), ("s.4", "", 1, 2, False)]
+    assert (case.frames, case.counts) == ([*first, *second], (5, 0))
+    case.answer((0, ""), (3, ""))
+    assert (case.frames, case.counts) == ([*first, *second], (5, 0))
     case.stored(2, case.batches[0], 3, 13)
-    assert case.frames == [*first, ("s.3", "3", 1, 1, False), ("s.4", "4", 1, 2, True)]
-    assert case.counts == (5, 3)
+    # The third one has a single message, which commits it.
+    assert (case.frames, case.counts) == ([*first, *second, ("s.5", "5", 1, 3, True)], (6, 3))
     case.give(1)
-    case.stored(4, case.batches[1], 2, 17)  # another client had its messages between the two
-    assert case.frames[5:] == [("s.0", "5", 2, 1, True)]
-    case.stored(5, case.batches[2], 1, 18)
-    assert (case.counts, case.failure, case.outbox.is_answered) == ((6, 6), "", True)
-    assert len(set(case.batches)) == 3
+    case.stored(5, case.batches[1], 3, 17)  # another client had its messages between the two
+    assert (case.frames[6:], case.counts) == ([("s.6", "6", 2, 1, True)], (7, 6))
+    case.stored(6, case.batches[2], 1, 18)
+    case.stored(7, case.batches[3], 1, 19)
+    assert (case.counts, case.failure, case.outbox.is_answered) == ((8, 8), "", True)
+    assert len(set(case.batches)) == 4
 
 
 @pytest.mark.parametrize(
@@ -76,6 +78,15 @@ def test_another_batch_than_the_one_that_was_sent(batch: str, count: int, seq: i
     case.stored(2, batch or case.batches[0], count, seq)
     assert case.failure.startswith("Interrupted: Stream S stored")
     assert (case.counts, len(case.frames)) == ((3, 0), 3)
+
+
+def test_a_batch_that_was_not_committed() -> None:
+    """Nothing stores it, whatever a stream says."""
+    case = AtomicCase("S")
+    case.give(6)
+    case.stored(2, case.batches[1], 3, 13)
+    assert case.failure.startswith("Interrupted: Stream S stored")
+    assert case.counts == (5, 0)
 
 
 def test_a_batch_that_is_stored_twice() -> None:
@@ -131,7 +142,8 @@ def test_no_batch_is_larger_than_the_window() -> None:
     assert [count for count, _ in sizes(case, 3, 12_000)] == [1, 1, 1]
     case.outbox.window.size = 10**9
     assert [count for count, _ in sizes(case, 2 * MOST + 1, 0)] == [MOST, MOST, 1]
-    case.outbox.window.messages = 7
+    assert [count for count, _ in sizes(case, 25, 100_000)] == [10, 10, 5]
+    case.outbox.window.messages = 15
     assert [count for count, _ in sizes(case, 15, 0)] == [7, 7, 1]
 
 

@@ -223,8 +223,10 @@ def test_what_may_be_less_may_fit() -> None:
 # Notes
 
 
-def noted(target: StreamState, load: Load = LOAD, *, marks: bool = True, alone: bool = False) -> list[str]:
-    return list(notes([target], load, marks=marks, alone=alone))
+def noted(
+    target: StreamState, load: Load = LOAD, *, marks: bool = True, alone: bool = False, live: bool = False
+) -> list[str]:
+    return list(notes([target], load, marks=marks, alone=alone, live=live))
 
 
 @pytest.mark.parametrize(
@@ -264,6 +266,10 @@ def test_other_notes() -> None:
     assert alone.endswith("With allow_batched or allow_atomic set it would take a thousand at once")
     (alone,) = noted(stream(num_replicas=3, allow_batched=True), alone=True)
     assert alone.endswith("With allow_atomic set it would take a thousand at once")
+    (alone,) = noted(stream(num_replicas=3), alone=True, live=True)
+    assert alone.endswith("With allow_batched set it would take a thousand at once")
+    (alone,) = noted(stream(num_replicas=3, allow_batched=True), alone=True, live=True)
+    assert alone.endswith("about 1,000 a second")
     counters = replace(LOAD, has_counter_sources=True)
     assert len(noted(stream(**COUNTER), counters)) == 1
     assert noted(stream(), counters) == noted(stream(**COUNTER)) == []
@@ -305,6 +311,7 @@ def test_a_chain_of_expected_ids_stops_replicas_of_newer_servers() -> None:
         ({"num_replicas": 3, "allow_atomic": True}, ReplaySpec("logs", order="subject"), "2.14.0", "window"),
         ({"num_replicas": 3, "allow_atomic": True}, replace(LIVE, marks=False), "2.14.0", "window"),
         ({"num_replicas": 3}, replace(LIVE, marks=False), "2.14.0", "window"),
+        ({"num_replicas": 3, "allow_atomic": True}, LIVE, "2.14.0", "single"),
     ],
 )
 def test_the_way_out_into_one_target(config: dict[str, Any], spec: ReplaySpec, version: str, way: str) -> None:

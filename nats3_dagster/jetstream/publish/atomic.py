@@ -1,7 +1,8 @@
-"""Atomic batches (nats-server 2.12 and later, ADR-50): an outbox that has one batch under way.
+"""Atomic batches (nats-server 2.12 and later, ADR-50): an outbox whose batches are stored one after the other.
 
-A stream stores all messages of a batch or none, and a batch follows when the one before it is stored. Invariant: so
-what is stored is a beginning of what was sent, also where other clients publish into the stream.
+A stream stores all messages of a batch or none, and only when it has the last one, which commits the batch. Invariant:
+a batch is committed when the one before it is stored. So what is stored is a beginning of what was sent, also where
+other clients publish into the stream. The other messages of the batch are sent before that.
 """
 
 import secrets
@@ -23,6 +24,8 @@ from nats3_dagster.model.numbers import Int64s
 
 # Messages of a batch: more than this no server takes by default (`max_batch_size`).
 MOST = 1000
+# Bytes of the frames of a batch of several messages: a stream has it for longer than a slow line needs for it.
+MOST_BYTES = 1 << 20
 _FIRST_LINE: Final = b"NATS/1.0\r\n"
 _ID, _SEQUENCE, _COMMIT = b"Nats-Batch-Id: ", b"Nats-Batch-Sequence: ", b"Nats-Batch-Commit: 1\r\n"
 # Characters of a batch's id, which differs from those of all batches under way in the stream, 50 at most.
@@ -49,12 +52,16 @@ class AtomicOutbox(Outbox):
         self._batches: deque[tuple[str, int]] = deque()
 
     def begin(self, batch: str, messages: int) -> None:
-        """The next frames added are so many messages of a new batch."""
+        """The next frames added are those of a new batch with this number of messages."""
         self._batches.append((batch, self.window.given + messages))
 
     def _room(self) -> int:
-        """Returns the number of messages that are missing of the batch under way, or of the next one."""
-        return self._batches[0][1] - self.window.sent if self._batches else 0
+        """Returns the number of messages up to the first one that may not be sent yet: the last one of the batch that
+        follows the oldest that is not stored."""
+        if not self._batches:
+            return 0
+        end = self._batches[1][1] - 1 if len(self._batches) > 1 else self._batches[0][1]
+        return end - self.window.sent
 
     def _on_frames(self, frames: Frames) -> None:
         try:
@@ -73,9 +80,10 @@ class AtomicOutbox(Outbox):
             raise FrameError(f"A stream answered with something unknown: {body}")
 
     def _on_stored(self, batch: str, count: object, stream: str, seq: object) -> None:
-        """A stream has stored a batch of so many messages, the last one at this sequence."""
+        """A stream has stored a batch of `count` messages, the last one at this sequence."""
         expected, end = self._batches[0] if self._batches else ("", 0)
-        if not isinstance(seq, int) or (batch, count, self.window.sent) != (expected, end - self.window.acked, end):
+        is_sent = self.window.sent >= end > self.window.acked
+        if not isinstance(seq, int) or not is_sent or (batch, count) != (expected, end - self.window.acked):
             self.fail(Interrupted(f"Stream {stream} stored {count} messages of a batch, which is not what was sent"))
         elif self._advances(stream, seq):
             self._batches.popleft()
@@ -89,13 +97,14 @@ def added_bytes(messages: Publication) -> Int64s:
 
 
 def encode_batches(outbox: AtomicOutbox, part: Publication, first: int) -> Iterator[tuple[str, int, list[Encoded]]]:
-    """Yields the batches of these messages: id, number of messages, frames. Messages are counted from `first`. A batch
-    fits into the outbox's window; a larger message is one of its own."""
-    most, total = min(MOST, outbox.window.messages), np.cumsum(part.frame_sizes + added_bytes(part))
+    """Yields the batches of these messages: id, number of messages, frames. Messages are counted from `first`. Two
+    batches fit into the outbox's window; a message of more than MOST_BYTES is one of its own."""
+    most, size = min(MOST, max(1, outbox.window.messages // 2)), min(MOST_BYTES, outbox.window.size)
+    total = np.cumsum(part.frame_sizes + added_bytes(part))
     at = 0
     while at < len(part):
         before = int(total[at - 1]) if at else 0
-        fitting = int(np.searchsorted(total, before + outbox.window.size, "right"))
+        fitting = int(np.searchsorted(total, before + size, "right"))
         end = min(max(at + 1, fitting), at + most, len(part))
         batch = secrets.token_urlsafe()[:_ID_BYTES]
         yield batch, end - at, _frames(with_lines(part.slice(at, end), batch), f"{outbox.inbox}.", first + at)

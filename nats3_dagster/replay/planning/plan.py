@@ -100,7 +100,7 @@ def plan(workspace: Workspace, spec: ReplaySpec) -> ReplayPlan:
         topology.batched,
         topology.creation,
         tuple(sorted(islice(content.subjects(), SAMPLES))),
-        (*notes(topology.takers, load, marks=spec.marks, alone=alone), *unexported, *removed),
+        (*notes(topology.takers, load, marks=spec.marks, alone=alone, live=spec.live), *unexported, *removed),
     )
 
 

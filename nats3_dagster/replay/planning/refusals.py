@@ -187,16 +187,17 @@ def _too_full(link: Link, target: StreamState, load: Load) -> Iterator[tuple[str
             )
 
 
-def notes(targets: Iterable[StreamState], load: Load, *, marks: bool, alone: bool) -> Iterator[str]:
+def notes(targets: Iterable[StreamState], load: Load, *, marks: bool, alone: bool, live: bool) -> Iterator[str]:
     """Yields the messages that the targets will not keep, and other notes for the decision about a replay. `alone`:
-    messages go one at a time."""
+    messages go one at a time. `live`: headers act (ReplaySpec)."""
     for target in targets:
         config, name = target.config, f"Stream {target.name}"
         if alone:
-            batches = "allow_atomic" if config.get("allow_batched") else "allow_batched or allow_atomic"
+            unset = [name for name in ("allow_batched", "allow_atomic")[: 1 if live else 2] if not config.get(name)]
+            advice = f". With {' or '.join(unset)} set it would take a thousand at once" if unset else ""
             yield (
                 f"{name} has {config.get('num_replicas')} replicas and is sent no batches: each message waits for the "
-                f"answer to the one before, about 1,000 a second. With {batches} set it would take a thousand at once"
+                f"answer to the one before, about 1,000 a second{advice}"
             )
         if load.has_counter_sources and config.get("allow_msg_counter"):
             yield (
