@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from nats3_dagster.errors import StreamChanged, TargetError
-from nats3_dagster.jetstream.codes import ATOMIC, REFUSED_ID_IS_FATAL
+from nats3_dagster.jetstream.codes import REFUSED_ID_IS_FATAL
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.server import ServerInfo, check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state, streams_listening
@@ -37,10 +37,10 @@ def supports_chain(state: StreamState, server: ServerInfo) -> bool:
     return server.version < REFUSED_ID_IS_FATAL or state.config.get("num_replicas", 1) == 1
 
 
-def takes_atomic(spec: ReplaySpec, state: StreamState, server: ServerInfo) -> bool:
-    """True if the stream takes atomic batches of the replay. A live one may have rollups: a batch with one for a
+def takes_atomic(spec: ReplaySpec, state: StreamState) -> bool:
+    """True if the stream takes the replay in atomic batches. A live one may have rollups: a batch with one for a
     subject that the batch has before is refused."""
-    return not spec.live and server.version >= ATOMIC and bool(state.config.get("allow_atomic"))
+    return not spec.live and bool(state.config.get("allow_atomic"))
 
 
 def way_out(spec: ReplaySpec, streams: Sequence[StreamState], server: ServerInfo, *, batched: bool) -> Way:
@@ -57,7 +57,7 @@ def way_out(spec: ReplaySpec, streams: Sequence[StreamState], server: ServerInfo
         return "chain"
     if spec.order != "stream":
         return "window"
-    return "atomic" if takes_atomic(spec, streams[0], server) else "single"
+    return "atomic" if takes_atomic(spec, streams[0]) else "single"
 
 
 def removes(state: StreamState) -> bool:

@@ -16,6 +16,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.publish import fence as fence_module
 from nats3_dagster.jetstream.publish import probe
 from nats3_dagster.jetstream.publish import publisher as publisher_module
+from nats3_dagster.jetstream.publish.atomic import LINES_BYTES
 from nats3_dagster.jetstream.publish.fence import PAUSE, fence_subject, raise_fence
 from nats3_dagster.jetstream.publish.publisher import Publisher
 from nats3_dagster.model import Incarnation
@@ -250,6 +251,19 @@ def test_a_stream_that_takes_no_atomic_batches_may_be_published_to_another_way(n
     ):
         publisher.publish(*numbered(10, subject="n"))
     assert wire.state("N")["messages"] == 0
+
+
+@pytest.mark.needs_nats("2.14")
+@pytest.mark.parametrize("block", [None, b"NATS/1.0\r\nA: 1\r\n\r\n"])
+def test_a_message_without_room_for_the_lines_of_an_atomic_batch(nats, wire, block):
+    """The plan of a replay has counted them."""
+    room = (1 << 20) - len(block or b"NATS/1.0\r\n\r\n") - LINES_BYTES
+    with Publisher(nats.options, mode="atomic") as publisher:
+        publisher.publish(*arrays([("t.a", block, b"x" * room)] * 2))
+        publisher.flush()
+        with pytest.raises(TargetError, match="has 1048577 bytes with its headers"):
+            publisher.publish(*arrays([("t.a", block, b"x" * (room + 1))]))
+    assert wire.state("T")["messages"] == 2
 
 
 @pytest.mark.needs_nats("2.14")

@@ -62,6 +62,7 @@ _TABLE = {
     "jetstream/publish/acks.py": _PUBLISHER,
     "jetstream/publish/outbox.py": _PUBLISHER,
     "jetstream/publish/batch.py": _PUBLISHER,
+    "jetstream/publish/atomic.py": f"unit/test_atomic unit/test_headers {_PUBLISHER}",
     "jetstream/publish/stored.py": _PUBLISHER,
     "replay/messages/published.py": f"unit/test_known_messages {_PUBLISHER} changing_targets",
     "replay/messages/republish.py": f"{_PUBLISHER} live changing_targets compaction_replays",

@@ -8,10 +8,12 @@ import re
 import pyarrow as pa
 import pytest
 
-from nats3_dagster.jetstream.publish.atomic import MOST, AtomicOutbox, encode_batches
+from nats3_dagster.jetstream.publish.atomic import LINES_BYTES, MOST, AtomicOutbox, encode_batches
 from nats3_dagster.jetstream.publish.encode import Publication
 from nats3_dagster_tests.unit.test_outbox import INBOX, Case
 
+# What a frame has beside subject, header block and payload, at most.
+LINE_BYTES = 160
 FRAME = re.compile(
     rb"HPUB (\S+)(?: _INBOX\.me\.(\d+))? \d+ \d+\r\nNATS/1\.0\r\nNats-Batch-Id: ([\w-]{7})\r\n"
     rb"Nats-Batch-Sequence: (\d+)\r\n(Nats-Batch-Commit: 1\r\n)?"
@@ -89,6 +91,18 @@ def test_a_batch_that_was_not_committed() -> None:
     assert case.counts == (5, 0)
 
 
+def test_a_batch_that_was_not_sent_to_its_end() -> None:
+    case = AtomicCase("S")
+    assert isinstance(case.outbox, AtomicOutbox)
+    part = Publication.of(pa.array([b"s", b"s"], pa.binary()), None, pa.array([b"", b""], pa.binary()))
+    ((batch, count, frames),) = encode_batches(case.outbox, part, 0)
+    case.outbox.begin(batch, count)
+    case.outbox.add(frames[0])
+    case.stored(0, batch, 2, 12)
+    assert case.failure.startswith("Interrupted: Stream S stored")
+    assert case.counts == (1, 0)
+
+
 def test_a_batch_that_is_stored_twice() -> None:
     case = AtomicCase("S")
     case.give(3)
@@ -143,6 +157,12 @@ def test_no_batch_is_larger_than_the_window() -> None:
     case.outbox.window.size = 10**9
     assert [count for count, _ in sizes(case, 2 * MOST + 1, 0)] == [MOST, MOST, 1]
     assert [count for count, _ in sizes(case, 25, 100_000)] == [10, 10, 5]
+    case.outbox.window.size = 5 * len(b"s") + 5 * (LINES_BYTES + len(b"NATS/1.0\r\n\r\n") + LINE_BYTES)
+    assert [count for count, _ in sizes(case, 16, 0)] == [5, 5, 5, 1]
+    case.outbox.window.size = 10**9
+    for messages in (1, 3):
+        case.outbox.window.messages = messages
+        assert [count for count, _ in sizes(case, 3, 0)] == [1, 1, 1]
     case.outbox.window.messages = 15
     assert [count for count, _ in sizes(case, 15, 0)] == [7, 7, 1]
 

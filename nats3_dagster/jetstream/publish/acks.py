@@ -70,8 +70,8 @@ def last_stored(frames: Frames) -> tuple[str, int]:
         raise FrameError(f"NATS answered a message with {content[:100]!r}") from None
 
 
-def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:
-    """The answers one by one. Raises FrameError."""
+def answers(frames: Frames, marker: bytes, *, may_be_empty: bool = False) -> Iterator[Answer]:
+    """The answers one by one. `may_be_empty`: also those without content. Raises FrameError."""
     starts, marks, eols = frames.starts.tolist(), frames.marks.tolist(), frames.eols.tolist()
     for start, mark, eol, end in zip(starts, marks, eols, [*starts[1:], frames.end], strict=True):
         start_of_token = mark + len(marker)
@@ -84,7 +84,7 @@ def answers(frames: Frames, marker: bytes) -> Iterator[Answer]:
                 continue
             sizes = frames.buffer[mark:eol].split(b" ")
             content = content[int(sizes[-2]) :]
-        if not content:
+        if may_be_empty and not content:
             yield Answer(token, "", {})
             continue
         try:

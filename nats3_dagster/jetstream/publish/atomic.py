@@ -65,7 +65,7 @@ class AtomicOutbox(Outbox):
 
     def _on_frames(self, frames: Frames) -> None:
         try:
-            for answer in answers(frames, self._marker):
+            for answer in answers(frames, self._marker, may_be_empty=True):
                 self._on_answer(answer)
         except FrameError as error:
             self.fail(Interrupted(error.what, error.hint))
@@ -82,8 +82,7 @@ class AtomicOutbox(Outbox):
     def _on_stored(self, batch: str, count: object, stream: str, seq: object) -> None:
         """A stream has stored a batch of `count` messages, the last one at this sequence."""
         expected, end = self._batches[0] if self._batches else ("", 0)
-        is_sent = self.window.sent >= end > self.window.acked
-        if not isinstance(seq, int) or not is_sent or (batch, count) != (expected, end - self.window.acked):
+        if not isinstance(seq, int) or self.window.sent < end or (batch, count) != (expected, end - self.window.acked):
             self.fail(Interrupted(f"Stream {stream} stored {count} messages of a batch, which is not what was sent"))
         elif self._advances(stream, seq):
             self._batches.popleft()
@@ -118,7 +117,7 @@ def _frames(messages: Publication, reply: str, first: int) -> list[Encoded]:
         return [encode(start, reply, first)]
     between, end = rest.cut(len(rest) - 1)
     last = first + len(messages) - 1
-    middle = [encode(between, "", first + 1)] if len(between) else []
+    middle = [encode(between, "", 0)] if len(between) else []
     return [encode(start, reply, first), *middle, encode(end, reply, last)]
 
 
