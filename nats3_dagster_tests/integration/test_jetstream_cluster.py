@@ -301,6 +301,20 @@ def test_batches_may_be_allowed_while_a_stream_is_in_use(cluster, link, stream, 
     assert [n for n in numbers if 1000 <= n < 3000] == list(range(1000, 3000))
 
 
+def test_atomic_batches_reach_mirrors_and_streams_that_source(cluster, link, stream):
+    """The lines of a batch are stored with its messages."""
+    create_stream(link, {"name": f"M{stream}", "mirror": {"name": stream}, "num_replicas": 3})
+    create_stream(link, {"name": f"S{stream}", "sources": [{"name": stream}], "num_replicas": 3, "allow_atomic": True})
+    create_stream(link, {"name": f"O{stream}", "sources": [{"name": stream}], "num_replicas": 1})
+    with Publisher(options(cluster), mode="atomic") as publisher:
+        publisher.publish(*messages(stream, range(2500)))
+    until = time.monotonic() + 20
+    for name in (f"M{stream}", f"S{stream}", f"O{stream}"):
+        while stream_state(link, name).last_seq < 2500 and time.monotonic() < until:
+            time.sleep(0.1)
+        assert read(link, name, cluster) == list(range(2500))
+
+
 def test_messages_that_expect_a_sequence_leave_a_hole_beside_another_publisher(cluster, link, stream):
     """Why a replay does not send a window of them: one is refused, and the next one fits again."""
     block = "NATS/1.0\r\nNats-Expected-Last-Sequence: {}\r\n\r\n"

@@ -159,6 +159,8 @@ def test_no_batch_is_larger_than_the_window() -> None:
     assert [count for count, _ in sizes(case, 25, 100_000)] == [10, 10, 5]
     case.outbox.window.size = 5 * len(b"s") + 5 * (LINES_BYTES + len(b"NATS/1.0\r\n\r\n") + LINE_BYTES)
     assert [count for count, _ in sizes(case, 16, 0)] == [5, 5, 5, 1]
+    case.outbox.window.size -= 1
+    assert [count for count, _ in sizes(case, 16, 0)] == [4, 4, 4, 4]
     case.outbox.window.size = 10**9
     for messages in (1, 3):
         case.outbox.window.messages = messages
