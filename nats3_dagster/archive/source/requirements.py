@@ -5,6 +5,7 @@ from nats3_dagster.jetstream.read.contents import next_message
 from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, StreamState
+from nats3_dagster.model.stream import buffer_of
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, has_mixed_token, overlap
 from nats3_dagster.workspace import Workspace
@@ -20,6 +21,10 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     for one of the filters, or is on a server that is too old."""
     check_version(server_info(workspace.link))
     state = stream_state(workspace.link, spec.stream)
+    if owner := buffer_of(state):
+        raise OperatorError(
+            f"Stream {state.name} is the buffer of archive {owner}", "Archive the stream that it mirrors"
+        )
     check_retention(spec, state)
     check_sequences(state)
     subjects = _stored_subjects(state)

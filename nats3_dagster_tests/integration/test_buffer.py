@@ -1,0 +1,373 @@
+"""Archives that are read from a buffer: streams with tight limits, under their own names, sequences and times. What the
+buffer did not get, or lost, is a loss; and no message of another stream of the name is taken for one of this."""
+
+import io
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from nats3_dagster.archive.captures import commit
+from nats3_dagster.archive.captures.due import select_hours
+from nats3_dagster.archive.captures.open import open_source
+from nats3_dagster.archive.lifecycle import remove
+from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.source.buffers import joined
+from nats3_dagster.archive.source.condition import condition
+from nats3_dagster.archive.source.loss import time_to_loss
+from nats3_dagster.archive.status import holdings
+from nats3_dagster.errors import Conflict, OperatorError, StreamChanged
+from nats3_dagster.fault_points import InjectedFault, arm
+from nats3_dagster.hours import parse_time
+from nats3_dagster.jetstream.streams import stream_state
+from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.workspace import Workspace
+from nats3_dagster_tests.support.captures import capture, plan, plan_hours, read
+from nats3_dagster_tests.support.runs import hours_of
+from nats3_dagster_tests.support.wire import Wire
+
+pytestmark = pytest.mark.steady_hour(40)
+BUFFER = "NATS3-BUFFER-events"
+TIGHT = {"max_msgs": 30, "storage": "memory"}
+Row = tuple[int, str, bytes, int]
+
+
+def archive_of(workspace: Workspace, bucket: str, **spec: Any) -> Archive:
+    return create(workspace, ArchiveSpec("events", "EV", bucket, **{"buffer_s": 3600, **spec}))
+
+
+def publish(wire: Wire, first: int, last: int, at_once: int = 10) -> dict[int, int]:
+    """Messages whose payload is their sequence, a few at a time: the buffer gets each before the stream removes it. The
+    store time of the last one of each few, as the stream has it."""
+    times: dict[int, int] = {}
+    for begin in range(first, last + 1, at_once):
+        end = min(begin + at_once - 1, last)
+        wire.publish([(f"ev.{'xy'[n % 2]}", b"", b"%d" % n) for n in range(begin, end + 1)])
+        message = wire.api("STREAM.MSG.GET.EV", seq=end)["message"]
+        times[end] = parse_time(message["time"])
+        reached(wire, end)
+    return times
+
+
+def reached(wire: Wire, last: int) -> None:
+    """Returns when the buffer has this sequence."""
+    until = time.monotonic() + 30
+    while wire.state(BUFFER)["last_seq"] < last:
+        assert time.monotonic() < until, wire.api(f"STREAM.INFO.{BUFFER}")
+        time.sleep(0.002)
+
+
+def stored(workspace: Workspace, archive: Archive) -> dict[str, list[Row]]:
+    """Sequence, subject, payload and time of each archived message, by the incarnation in its object's key."""
+    rows: dict[str, list[Row]] = {}
+    for chunk in sorted(workspace.catalog.chunks.select(archive), key=lambda one: one.meta.covers):
+        data = workspace.bucket(chunk.meta.bucket).get(chunk.meta.key)
+        table = pq.read_table(io.BytesIO(data)).to_pydict()
+        columns = (table["seq"], table["subject"], table["data"], table["time_ns"])
+        rows.setdefault(chunk.meta.incarnation.token, []).extend(zip(*columns, strict=True))
+    return rows
+
+
+def only(workspace: Workspace, archive: Archive) -> list[Row]:
+    (rows,) = stored(workspace, archive).values()
+    return rows
+
+
+def gaps(workspace: Workspace, archive: Archive) -> list[tuple[str, tuple[tuple[int, int], ...]]]:
+    return [(gap.reason, gap.ranges) for gap in workspace.catalog.gaps.select(archive)]
+
+
+def run(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> None:
+    """What `store run` does, in this process."""
+    hours = select_hours(workspace, archive.name, adopt=adopt)
+    planned = plan_hours(workspace, archive, hours)
+    commit.commit(workspace, planned, read(workspace, planned))
+
+
+def remade(wire: Wire, **config: Any) -> None:
+    wire.api("STREAM.DELETE.EV")
+    wire.create_stream("EV", "ev.>", **config)
+
+
+def test_a_stream_of_30_messages_is_archived_whole(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Under its own name, sequences, subjects and times; and the buffer goes with the archive."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    times: dict[int, int] = {}
+    for first in (1, 1001, 2001):
+        times |= publish(wire, first, first + 999)
+        capture(workspace, archive, wire)
+    assert wire.state("EV")["first_seq"] == 2971
+    rows = only(workspace, archive)
+    assert [(seq, subject, data) for seq, subject, data, _ in rows] == [
+        (n, f"ev.{'xy'[n % 2]}", b"%d" % n) for n in range(1, 3001)
+    ]
+    assert {seq: at for seq, _, _, at in rows if seq in times} == times
+    assert stored(workspace, archive).keys() == {stream_state(workspace.link, "EV").incarnation.token}
+    assert gaps(workspace, archive) == []
+    now = condition(workspace, archive)
+    assert (now.source, now.waiting and now.waiting.is_empty) == ("ok", True)
+    assert remove.delete(workspace, "events").buffer == BUFFER
+    assert wire.api("STREAM.NAMES")["streams"] == ["EV"]
+
+
+def test_it_begins_with_what_the_stream_has(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    wire.publish([("ev.x", b"", b"%d" % n) for n in range(1, 101)])
+    archive = archive_of(workspace, bucket)
+    capture(workspace, archive, wire)
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == [*range(71, 101)]
+    assert gaps(workspace, archive) == []
+
+
+def test_an_empty_stream_begins_with_its_next_message(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    wire.publish([("ev.x", b"", b"x")] * 7)
+    wire.api("STREAM.PURGE.EV")
+    archive = archive_of(workspace, bucket)
+    assert condition(workspace, archive).source == "ok"
+    publish(wire, 8, 107)
+    capture(workspace, archive, wire)
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == [*range(8, 108)]
+    assert gaps(workspace, archive) == []
+
+
+def test_what_the_buffer_did_not_get_is_lost(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """The server's mirror is slower than a burst, and leaves out what the stream has removed by then."""
+    wire.create_stream("EV", "ev.>", **TIGHT | {"max_msgs": 1})
+    archive = archive_of(workspace, bucket)
+    wire.publish([("ev.x", b"", b"%d" % n) for n in range(1, 5001)])
+    reached(wire, 5000)
+    held = [message.seq for message in wire.messages(BUFFER)]
+    assert 0 < len(held) < 5000
+    result = capture(workspace, archive, wire)
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == held
+    assert result.lost == 5000 - len(held)
+    assert holdings(workspace, "events").losses == {"expired": 5000 - len(held)}
+
+
+def test_what_the_limits_of_the_buffer_removed_is_lost(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket, buffer_bytes=20_000)
+    publish(wire, 1, 2000)
+    first = wire.state(BUFFER)["first_seq"]
+    assert 1 < first < 1900
+    found = condition(workspace, archive)
+    assert found.waiting
+    assert (found.waiting.gone, time_to_loss(found.waiting).level) == (first - 1, "error")
+    capture(workspace, archive, wire)
+    assert gaps(workspace, archive) == [("expired", ((1, first - 1),))]
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == [*range(first, 2001)]
+
+
+def test_what_only_the_stream_still_has_is_read_from_it(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """After a long pause the buffer has removed what the stream keeps by its limit on messages."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    wire.api(f"STREAM.PURGE.{BUFFER}", seq=91)
+    run(workspace, archive)
+    run(workspace, archive)
+    assert gaps(workspace, archive) == [("expired", ((1, 70),))]
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == [*range(71, 101)]
+
+
+def test_a_message_that_only_the_stream_has_is_no_gap(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Another hand deleted it in the buffer."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 20)
+    wire.api(f"STREAM.MSG.DELETE.{BUFFER}", seq=10)
+    with pytest.raises(Exception, match="10"):
+        capture(workspace, archive, wire)
+    assert gaps(workspace, archive) == []
+    wire.api("STREAM.PURGE.EV", seq=20)
+    capture(workspace, archive, wire)
+    assert holdings(workspace, "events").losses == {"expired": 1}
+
+
+def test_a_stream_that_is_made_again_is_another_one(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """The server's mirror appends the messages of the new stream to those of the old one."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    capture(workspace, archive, wire)
+    old = stream_state(workspace.link, "EV").incarnation.token
+    publish(wire, 101, 120)
+    open_source(workspace, archive)
+    remade(wire)
+    wire.publish([("ev.x", b"", b"new %d" % n) for n in range(1, 201)])
+    reached(wire, 200)
+    assert wire.api(f"STREAM.MSG.GET.{BUFFER}", seq=121)["message"]["seq"] == 121
+    with pytest.raises(StreamChanged, match="made again"):
+        open_source(workspace, archive)
+    assert condition(workspace, archive).source == "recreated"
+    run(workspace, archive, adopt=True)
+    rows = stored(workspace, archive)
+    new = stream_state(workspace.link, "EV").incarnation.token
+    assert rows.keys() == {old, new}
+    assert [seq for seq, _, _, _ in rows[old]] == [*range(1, 101)]
+    assert [(seq, data) for seq, _, data, _ in rows[new]] == [(n, b"new %d" % n) for n in range(1, 201)]
+    assert gaps(workspace, archive) == [("missing", ((101, 120),))]
+
+
+def test_a_capture_keeps_nothing_of_a_stream_that_was_made_again_while_it_read(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    planned = plan(workspace, archive, wire)
+    outcomes = read(workspace, planned)
+    remade(wire)
+    with pytest.raises(StreamChanged, match="Stream EV was made again"):
+        commit.commit(workspace, planned, outcomes)
+    assert stored(workspace, archive) == {}
+
+
+def test_a_capture_keeps_nothing_of_a_stream_that_is_gone(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    planned = plan(workspace, archive, wire)
+    outcomes = read(workspace, planned)
+    wire.api("STREAM.DELETE.EV")
+    with pytest.raises(StreamChanged, match="Stream EV was deleted"):
+        commit.commit(workspace, planned, outcomes)
+    assert stored(workspace, archive) == {}
+    assert condition(workspace, archive).source == "missing"
+
+
+def test_a_buffer_that_was_deleted_is_made_again_by_a_person(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    capture(workspace, archive, wire)
+    publish(wire, 101, 150)
+    wire.api(f"STREAM.DELETE.{BUFFER}")
+    wire.publish([("ev.x", b"", b"%d" % n) for n in range(151, 201)])
+    with pytest.raises(StreamChanged, match=f"Buffer {BUFFER} of stream EV was deleted"):
+        open_source(workspace, archive)
+    assert condition(workspace, archive).source == "buffer_missing"
+    run(workspace, archive, adopt=True)
+    assert gaps(workspace, archive) == [("expired", ((101, 170),))]
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == [*range(1, 101), *range(171, 201)]
+    publish(wire, 201, 300)
+    capture(workspace, archive, wire)
+    assert [seq for seq, _, _, _ in only(workspace, archive)][-100:] == [*range(201, 301)]
+
+
+def test_a_stream_that_lost_its_end_is_named(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """The buffer is never ahead of a stream that keeps its history."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 10)
+    state = open_source(workspace, archive).state
+    assert state.origin
+    buffer = stream_state(workspace.link, BUFFER)
+    assert joined(archive, state.origin, buffer).last_seq == 10
+    with pytest.raises(StreamChanged, match="the server forgot messages"):
+        joined(archive, replace(state.origin, last_seq=9), buffer)
+
+
+def _direct(wire: Wire) -> None:
+    wire.create_stream("EV", "ev.>", allow_direct=True)
+
+
+def _queue(wire: Wire) -> None:
+    wire.create_stream("EV", "ev.>", retention="workqueue")
+
+
+def _mirror(wire: Wire) -> None:
+    wire.create_stream("ORIGIN", "ev.>")
+    wire.create_stream("EV", mirror={"name": "ORIGIN"})
+
+
+def _taken(wire: Wire) -> None:
+    wire.create_stream("EV", "ev.>")
+    wire.create_stream(BUFFER, "other.>")
+
+
+@pytest.mark.parametrize(
+    ("made", "spec", "told"),
+    [
+        (_direct, {}, "allow_direct"),
+        (_queue, {}, "workqueue retention"),
+        (_mirror, {}, "mirrors ORIGIN"),
+        (_taken, {}, f"Stream {BUFFER} exists"),
+        (_queue, {"mode": "consumer"}, "has no buffer"),
+        (_taken, {"subjects": ("ev.x",)}, "subjects"),
+        (_taken, {"buffer_s": 60}, "a capture is due"),
+    ],
+)
+def test_what_cannot_have_a_buffer_is_refused_and_nothing_is_made(
+    workspace: Workspace, wire: Wire, bucket: str, made: Callable[[Wire], None], spec: dict[str, Any], told: str
+) -> None:
+    made(wire)
+    before = wire.api("STREAM.NAMES")["streams"]
+    with pytest.raises(OperatorError, match=told):
+        archive_of(workspace, bucket, **spec)
+    assert wire.api("STREAM.NAMES")["streams"] == before
+    assert workspace.catalog.archives.find("events") is None
+
+
+def test_a_create_that_was_cut_is_done_again(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Also where the stream was made again since."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    for _ in range(2):
+        arm("archive.buffered:raise")
+        try:
+            with pytest.raises(InjectedFault):
+                archive_of(workspace, bucket)
+        finally:
+            arm("")
+        assert BUFFER in wire.api("STREAM.NAMES")["streams"]
+        remade(wire, **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    capture(workspace, archive, wire)
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == [*range(1, 101)]
+
+
+def test_another_archive_of_the_name_touches_no_buffer(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    created = wire.api(f"STREAM.INFO.{BUFFER}")["created"]
+    with pytest.raises(Conflict):
+        archive_of(workspace, bucket, buffer_s=7200)
+    assert wire.api(f"STREAM.INFO.{BUFFER}")["created"] == created
+    publish(wire, 1, 50)
+    capture(workspace, archive, wire)
+
+
+def test_only_its_own_buffer_goes_with_an_archive(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive_of(workspace, bucket)
+    wire.api(f"STREAM.DELETE.{BUFFER}")
+    wire.create_stream(BUFFER, "other.>")
+    assert remove.delete(workspace, "events").buffer is None
+    assert BUFFER in wire.api("STREAM.NAMES")["streams"]
+
+
+def test_a_buffer_has_no_archive_of_its_own(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive_of(workspace, bucket)
+    with pytest.raises(OperatorError, match=f"Stream {BUFFER} is the buffer of archive events"):
+        create(workspace, ArchiveSpec("other", BUFFER, bucket))
+
+
+def test_another_archive_of_the_stream_keeps_its_reasons(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """What a buffer may lose says nothing about an archive that reads the stream itself."""
+    wire.create_stream("EV", "ev.>")
+    buffered, plain = archive_of(workspace, bucket), create(workspace, ArchiveSpec("plain", "EV", bucket))
+    publish(wire, 1, 20)
+    capture(workspace, buffered, wire)
+    wire.api("STREAM.MSG.DELETE.EV", seq=5)
+    capture(workspace, plain, wire)
+    assert len(only(workspace, buffered)) == 20
+    assert len(only(workspace, plain)) == 19
+    assert holdings(workspace, "plain").losses == {}
+    assert hours_of(wire, "EV")
