@@ -70,6 +70,14 @@ def same_stream(link: Link, incarnation: Incarnation) -> StreamState:
     return link.call(same_stream_info, incarnation)
 
 
+def confirm_origin(link: Link, incarnation: Incarnation) -> None:
+    """Raises StreamChanged unless what was read of the incarnation through a buffer is of it. A mirror goes on with
+    whichever stream has the name of its origin: only the origin, asked after the last message was read, says whose
+    messages these are. Of a stream that was read itself nothing is asked."""
+    if incarnation.buffer:
+        same_stream(link, incarnation)
+
+
 def stream_names(link: Link, subject: str | None = None) -> list[str]:
     """The streams of the account, or those that capture something of `subject`; sorted."""
     return link.call(_names, subject)

@@ -236,7 +236,7 @@ def through_buffer(origin: StreamState, buffer: StreamState) -> StreamState:
         first_seq=buffer.first_seq if is_used else origin.first_seq,
         last_seq=buffer.last_seq if is_used else max(origin.first_seq - 1, 0),
         config=origin.config,
-        consumers=0,
+        consumers=origin.consumers,
         origin=origin,
         buffer=buffer.config,
     )

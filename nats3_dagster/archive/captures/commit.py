@@ -12,7 +12,7 @@ from nats3_dagster.archive.captures.plan import CapturePlan
 from nats3_dagster.archive.source.stream_changes import ends_before_error, rewritten_error
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.jetstream.streams import same_stream, stream_state
+from nats3_dagster.jetstream.streams import confirm_origin, stream_state
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange, clipped, listed_ranges
 from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.workspace import Workspace
@@ -141,10 +141,7 @@ def _check_history(workspace: Workspace, planned: CapturePlan) -> None:
     if not planned.spans:
         return
     planned_state = planned.job.state
-    if planned_state.incarnation.buffer:
-        # A mirror goes on with whichever stream has the name of its origin: only the origin, asked after the last
-        # message was read, says whose messages these are.
-        same_stream(workspace.link, planned_state.incarnation)
+    confirm_origin(workspace.link, planned_state.incarnation)
     try:
         state = stream_state(workspace.link, planned_state.name)
         if state.incarnation.created_ns != planned_state.incarnation.server_created_ns:

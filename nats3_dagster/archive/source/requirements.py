@@ -21,10 +21,7 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     for one of the filters, or is on a server that is too old."""
     check_version(server_info(workspace.link))
     state = stream_state(workspace.link, spec.stream)
-    if owner := buffer_of(state):
-        raise OperatorError(
-            f"Stream {state.name} is the buffer of archive {owner}", "Archive the stream that it mirrors"
-        )
+    check_no_buffer(state)
     check_retention(spec, state)
     check_sequences(state)
     subjects = _stored_subjects(state)
@@ -61,6 +58,13 @@ def _stored_subjects(state: StreamState) -> tuple[str, ...]:
     except OperatorError:  # a function that is unknown here
         return ()
     return stored, *(subject for subject in state.subjects if not covers(source, subject))
+
+
+def check_no_buffer(state: StreamState) -> None:
+    """Raises OperatorError for the buffer of an archive: what it has is its origin's, and goes with that archive."""
+    if owner := buffer_of(state):
+        what = f"Stream {state.name} is the buffer of archive {owner}"
+        raise OperatorError(what, "Archive the stream that it mirrors", field="stream")
 
 
 def check_sequences(state: StreamState) -> None:
