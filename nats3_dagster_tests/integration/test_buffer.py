@@ -10,20 +10,30 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from nats3_dagster.archive.account import rules
 from nats3_dagster.archive.captures import commit
+from nats3_dagster.archive.captures import plan as planning
+from nats3_dagster.archive.captures.consumers import record_consumers
 from nats3_dagster.archive.captures.due import select_hours
 from nats3_dagster.archive.captures.open import open_source
+from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.create import create
+from nats3_dagster.archive.proof.source_check import compare
+from nats3_dagster.archive.source import buffers
+from nats3_dagster.archive.source import condition as conditions
 from nats3_dagster.archive.source.buffers import joined
 from nats3_dagster.archive.source.condition import condition
 from nats3_dagster.archive.source.loss import time_to_loss
+from nats3_dagster.archive.source.windows import end_of
 from nats3_dagster.archive.status import holdings
+from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import Conflict, OperatorError, StreamChanged
 from nats3_dagster.fault_points import InjectedFault, arm
 from nats3_dagster.hours import parse_time
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.model.account_rule import AccountRule
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.captures import capture, plan, plan_hours, read
 from nats3_dagster_tests.support.runs import hours_of
@@ -371,3 +381,96 @@ def test_another_archive_of_the_stream_keeps_its_reasons(workspace: Workspace, w
     assert len(only(workspace, plain)) == 19
     assert holdings(workspace, "plain").losses == {}
     assert hours_of(wire, "EV")
+
+
+def test_what_waits_before_the_buffer_is_seen(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A buffer that gets nothing is no archive that has everything: its lag is the stream's, and no hour is sealed."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    capture(workspace, archive, wire)
+    stuck = stream_state(workspace.link, BUFFER)
+    wire.publish([("ev.x", b"", b"%d" % n) for n in range(101, 151)])
+    asked = conditions.stream_states
+    with monkeypatch.context() as patch:
+        patch.setattr(buffers, "find_stream", lambda *_: stuck)
+        patch.setattr(
+            conditions, "stream_states", lambda *one: {n: stuck if n == BUFFER else s for n, s in asked(*one).items()}
+        )
+        found = condition(workspace, archive)
+        assert found.waiting
+        assert (found.waiting.behind, found.waiting.first_seq, found.waiting.gone) == (30, 121, 20)
+        assert found.waiting.behind_s > 0
+        assert time_to_loss(found.waiting).level == "error"
+        source = open_source(workspace, archive)
+        assert source.state.last_seq == 100
+        assert end_of(workspace, archive, source.state, hours_of(wire, "EV")[-1]) == 150
+        planned = planning.plan(workspace, source, hours_of(wire, "EV")[-1:])
+        assert [window.seqs for window in planned.windows] == [(1, 100)]
+        assert (planned.missing, planned.gaps) == ((), ())
+    reached(wire, 150)
+    held = [message.seq for message in wire.messages(BUFFER)]
+    capture(workspace, archive, wire)
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == held
+
+
+def test_a_capture_goes_no_further_than_the_buffer_was_when_the_stream_answered(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 50)
+    source = open_source(workspace, archive)
+    publish(wire, 51, 80)
+    planned = planning.plan(workspace, source, hours_of(wire, "EV")[-1:])
+    assert [window.seqs for window in planned.windows] == [(1, 50)]
+
+
+def test_the_archive_is_compared_with_its_buffer(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 200)
+    capture(workspace, archive, wire)
+    assert [(one.messages, one.wrong, one.different) for one in compare(workspace, archive, None)] == [(200, (), ())]
+
+
+def test_doctor_and_rules_know_a_buffer(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT | {"max_consumers": 1})
+    config = {"durable_name": "d", "ack_policy": "explicit"}
+    wire.api("CONSUMER.DURABLE.CREATE.EV.d", stream_name="EV", config=config)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    capture(workspace, archive, wire)
+    assert len(only(workspace, archive)) == 100
+    assert [one.what for one in check(workspace) if "events" in one.what and one.status != "ok"] == []
+    kept = record_consumers(workspace, archive)
+    assert kept
+    assert kept.consumers == 1
+    rule = AccountRule("all", bucket, prefix="all", take_mirrors=True)
+    of_streams = {one.stream: one for one in rules.preview(workspace, rule)}
+    assert of_streams[BUFFER].reason
+    assert of_streams[BUFFER].reason.what == "it is the buffer of archive events"
+    wire.api(f"STREAM.DELETE.{BUFFER}")
+    assert [one.status for one in check(workspace) if "Buffer" in one.what] == ["fail"]
+
+
+@pytest.mark.needs_nats("2.15")
+def test_a_restored_stream_goes_on_once_its_buffer_is_made_again(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    capture(workspace, archive, wire)
+    past = [Past(m.seq, parse_time(m.time), m.subject, m.headers, m.data) for m in wire.messages("EV")]
+    token = stream_state(workspace.link, "EV").incarnation.token
+    wire.api("STREAM.DELETE.EV")
+    restore_stream(workspace.link, "EV", ["ev.>"], past)
+    with pytest.raises(StreamChanged, match="buffer .* is of an earlier one"):
+        open_source(workspace, archive)
+    open_source(workspace, archive, adopt=True)
+    publish(wire, 101, 150)
+    capture(workspace, archive, wire)
+    rows = stored(workspace, archive)
+    assert {name: [seq for seq, _, _, _ in one] for name, one in rows.items()} == {token: [*range(1, 151)]}
+    assert gaps(workspace, archive) == []
