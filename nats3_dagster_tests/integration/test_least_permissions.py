@@ -135,18 +135,20 @@ def test_a_capture_through_a_buffer_needs_all_that_is_printed_and_no_more(
     server = guarded(configuration(needed))
     with admin(server) as wire, Workspace(Settings.load()) as workspace:
         wire.create_stream("EV", "ev.>", max_msgs=30)
-        with_delivered(wire, "EV", "x")
         wire.publish(MESSAGES)
+        with_delivered(wire, "EV", secrets.token_hex(20_000))
         archived(workspace, wire, "EV", bucket, buffer_s=3600)
         archive = workspace.catalog.archives.get("a")
+        assert record_consumers(workspace, archive)
         wire.publish(MESSAGES)
         wire.api("STREAM.PURGE.NATS3-BUFFER-a")
         open_source(workspace, archive)
-        assert record_consumers(workspace, archive)
         assert condition.condition(workspace, archive).source == "ok"
         reported(workspace)
+        wire.api("STREAM.DELETE.EV")
+        assert condition.condition(workspace, archive).source == "missing"
         remove.delete(workspace, "a")
-        assert wire.api("STREAM.NAMES")["streams"] == ["EV"]
+        assert wire.api("STREAM.NAMES")["streams"] is None
     # Its own consumers: only of what the buffer no longer has.
     check_least(server, needed, {"CONSUMER.CREATE.EV.>", "CONSUMER.MSG.NEXT.EV.>", "CONSUMER.DELETE.EV.>"})
 
