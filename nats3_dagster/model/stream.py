@@ -228,13 +228,11 @@ class StreamState:
 def through_buffer(origin: StreamState, buffer: StreamState) -> StreamState:
     """The state of a stream that is read from its buffer. `buffer`: asked before `origin`, so that what it has up to
     its end came from this incarnation."""
-    is_used = buffer.last_seq > 0
     return replace(
         buffer,
         incarnation=replace(origin.incarnation, buffer=BufferLife(buffer.name, buffer.incarnation.created_ns)),
         # A mirror that never had a message says nothing of sequences.
-        first_seq=buffer.first_seq if is_used else origin.first_seq,
-        last_seq=buffer.last_seq if is_used else max(origin.first_seq - 1, 0),
+        first_seq=buffer.first_seq if buffer.last_seq else origin.first_seq,
         config=origin.config,
         consumers=origin.consumers,
         origin=origin,

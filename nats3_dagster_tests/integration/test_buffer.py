@@ -25,6 +25,7 @@ from nats3_dagster.archive.source import condition as conditions
 from nats3_dagster.archive.source.buffers import joined
 from nats3_dagster.archive.source.condition import condition
 from nats3_dagster.archive.source.loss import time_to_loss
+from nats3_dagster.archive.source.stream_changes import forgotten_error
 from nats3_dagster.archive.source.windows import end_of
 from nats3_dagster.archive.status import holdings
 from nats3_dagster.dev.history import Past, restore_stream
@@ -92,9 +93,9 @@ def gaps(workspace: Workspace, archive: Archive) -> list[tuple[str, tuple[tuple[
 
 def run(workspace: Workspace, archive: Archive, *, adopt: bool = False) -> None:
     """What `store run` does, in this process."""
-    hours = select_hours(workspace, archive.name, adopt=adopt)
-    planned = plan_hours(workspace, archive, hours)
-    commit.commit(workspace, planned, read(workspace, planned))
+    while hours := select_hours(workspace, archive.name, adopt=adopt):
+        planned, adopt = plan_hours(workspace, archive, hours), False
+        commit.commit(workspace, planned, read(workspace, planned))
 
 
 def remade(wire: Wire, **config: Any) -> None:
@@ -179,7 +180,6 @@ def test_what_only_the_stream_still_has_is_read_from_it(workspace: Workspace, wi
     archive = archive_of(workspace, bucket)
     publish(wire, 1, 100)
     wire.api(f"STREAM.PURGE.{BUFFER}", seq=91)
-    run(workspace, archive)
     run(workspace, archive)
     assert gaps(workspace, archive) == [("expired", ((1, 70),))]
     assert [seq for seq, _, _, _ in only(workspace, archive)] == [*range(71, 101)]
@@ -469,8 +469,88 @@ def test_a_restored_stream_goes_on_once_its_buffer_is_made_again(workspace: Work
     with pytest.raises(StreamChanged, match="buffer .* is of an earlier one"):
         open_source(workspace, archive)
     open_source(workspace, archive, adopt=True)
+    assert condition(workspace, archive).source == "ok"
     publish(wire, 101, 150)
     capture(workspace, archive, wire)
     rows = stored(workspace, archive)
     assert {name: [seq for seq, _, _, _ in one] for name, one in rows.items()} == {token: [*range(1, 151)]}
     assert gaps(workspace, archive) == []
+
+
+@pytest.mark.needs_nats("2.15")
+def test_messages_that_are_older_than_the_buffer_keeps_are_read_from_the_stream(
+    workspace: Workspace, wire: Wire, bucket: str
+) -> None:
+    at = time.time_ns() - 2 * 3600 * 10**9
+    past = [Past(n, at + n, "ev.x", b"", b"%d" % n) for n in range(5, 25)]
+    restore_stream(workspace.link, "EV", ["ev.>"], past)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 25, 44)
+    run(workspace, archive)
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == [*range(5, 45)]
+    assert gaps(workspace, archive) == []
+
+
+def test_a_stream_that_gave_sequences_to_others_is_named(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """After a server forgot its newest messages. The buffer has the forgotten ones, and passes over the others."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 50)
+    state = open_source(workspace, archive).state
+    assert state.origin
+    assert forgotten_error(workspace, archive, state) is None
+    other = replace(state, origin=replace(state.origin, first_ns=state.origin.first_ns + 1))
+    assert "gave their sequences to new ones" in str(forgotten_error(workspace, archive, other))
+
+
+def test_headers_that_a_stream_acts_on_do_nothing_in_its_buffer(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream(
+        "EV", "ev.>", **TIGHT | {"allow_rollup_hdrs": True, "allow_msg_ttl": True, "duplicate_window": 10**8}
+    )
+    archive = archive_of(workspace, bucket)
+    block = b"NATS/1.0\r\n%b\r\n\r\n"
+    headers = [block % one for one in (b"Nats-Rollup: sub", b"Nats-TTL: 1s", b"Nats-Msg-Id: m", b"Nats-Rollup: all")]
+    for _ in range(2):
+        for one in headers:
+            wire.publish([("ev.x", one, b"x")])
+            reached(wire, wire.state("EV")["last_seq"])
+        time.sleep(0.3)  # the id is forgotten
+    time.sleep(1.2)  # the time to live has ended
+    capture(workspace, archive, wire)
+    assert holdings(workspace, "events").losses == {}
+    (chunk,) = workspace.catalog.chunks.select(archive)
+    data = workspace.bucket(chunk.meta.bucket).get(chunk.meta.key)
+    assert pq.read_table(io.BytesIO(data)).to_pydict()["headers"] == headers * 2
+
+
+def test_an_hour_ends_where_it_ends_in_the_stream(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """A seal says that an hour is complete: its buffer may not have come to the end of it."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 50)
+    state = open_source(workspace, archive).state
+    wire.api(f"STREAM.DELETE.{BUFFER}")
+    wire.publish([("ev.x", b"", b"x")] * 5)
+    assert end_of(workspace, archive, state, hours_of(wire, "EV")[-1]) == 55
+
+
+def test_the_catalog_keeps_the_state_of_the_stream_itself(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """Other archives of the stream, restores and the domain are told of it, and not of a buffer."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    state = open_source(workspace, archive).state
+    kept = workspace.catalog.coverage.last_state(state.incarnation)
+    assert kept
+    assert (kept.first_seq, kept.last_seq, kept.messages) == (71, 100, 30)
+    assert {*workspace.catalog.coverage.removing_settings(state.incarnation)} == {"max_msgs"}
+
+
+def test_what_went_from_the_buffer_is_not_superseded(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """The limit per subject of the stream says nothing about it."""
+    wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 50)
+    wire.api(f"STREAM.PURGE.{BUFFER}", seq=41)
+    run(workspace, archive)
+    assert gaps(workspace, archive) == [("expired", ((1, 40),))]

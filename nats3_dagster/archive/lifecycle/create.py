@@ -89,10 +89,12 @@ def _create(workspace: Workspace, spec: ArchiveSpec, state: StreamState, **other
 
 
 def _create_buffered(workspace: Workspace, spec: ArchiveSpec, **others: Any) -> Archive:
-    """The archive with its buffer: it begins with the oldest message that this has."""
+    """The archive with its buffer: it begins with the oldest message that this or the stream has. A stream may have
+    messages that are older than what a buffer keeps."""
     if workspace.catalog.archives.find(spec.name):
         raise name_taken(spec.name)  # before the buffer that it is read from is touched
     state = make_buffer(workspace, spec)
+    state = replace(state, first_seq=min(state.first_seq, state.own.first_seq))
     fault_point("archive.buffered")
     try:
         return workspace.catalog.archives.create(spec, state, **others)

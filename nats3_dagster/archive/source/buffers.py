@@ -121,7 +121,7 @@ def joined(archive: Archive, origin: StreamState, buffer: StreamState | None) ->
             f"Buffer {spec.buffer} no longer mirrors stream {spec.stream} as the archive made it",
             Next.ADOPT_BUFFER(archive=spec.name),
         )
-    if own_metadata(buffer.config).get(_CREATED) != str(origin.incarnation.created_ns):
+    if own_metadata(buffer.config).get(_CREATED) != str(origin.incarnation.server_created_ns):
         raise StreamChanged(
             f"Stream {spec.stream} was deleted and made again at {format_time(origin.incarnation.created_ns)}, and "
             f"buffer {spec.buffer} is of an earlier one",

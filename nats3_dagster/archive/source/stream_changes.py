@@ -84,8 +84,20 @@ def forgotten_error(workspace: Workspace, archive: Archive, state: StreamState) 
     coverage = workspace.catalog.coverage
     if changed := truncated_error(archive, [coverage.of(archive, state.incarnation)], state):
         return changed
+    if changed := _differs_from_buffer(workspace.link, archive, state):
+        return changed
     witness = coverage.witness(archive, state.incarnation)
     return rewritten_error(workspace.link, archive, state, witness) if witness else None
+
+
+def _differs_from_buffer(link: Link, archive: Archive, state: StreamState) -> StreamChanged | None:
+    """The error if the stream has another message than its buffer at the first sequence that it still has. A buffer
+    passes over sequences that it has, though the stream gave them to others."""
+    own = state.own
+    if not state.incarnation.buffer or not own.messages:
+        return None
+    held = witness_at(link, state.read_stream, own.first_seq)
+    return witness_error(archive, held, Witness(own.first_seq, own.first_ns)) if held else None
 
 
 def witness_at(link: Link, stream: str, seq: int) -> Witness | None:
