@@ -550,7 +550,7 @@ def test_what_went_from_the_buffer_is_not_superseded(workspace: Workspace, wire:
     """The limit per subject of the stream says nothing about it."""
     wire.create_stream("EV", "ev.>", max_msgs_per_subject=1)
     archive = archive_of(workspace, bucket)
-    publish(wire, 1, 50)
+    publish(wire, 1, 50, at_once=1)
     wire.api(f"STREAM.PURGE.{BUFFER}", seq=41)
     run(workspace, archive)
     assert gaps(workspace, archive) == [("expired", ((1, 40),))]
