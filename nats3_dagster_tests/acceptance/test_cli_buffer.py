@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from nats3_dagster.settings import Settings
 from nats3_dagster_tests.support.commands import Command
 from nats3_dagster_tests.support.wire import Wire
 
@@ -11,7 +12,9 @@ BUFFER = "NATS3-BUFFER-orders"
 
 
 @pytest.mark.steady_hour(60)
-def test_a_stream_of_30_messages_is_archived_and_replayed(nats3: Command, wire: Wire, bucket: str) -> None:
+def test_a_stream_of_30_messages_is_archived_and_replayed(
+    nats3: Command, settings: Settings, wire: Wire, bucket: str
+) -> None:
     wire.create_stream("ORDERS", "orders.>", max_msgs=30, storage="memory")
     create = ("store", "create", "--name", "orders", "--stream", "ORDERS", "--bucket", bucket)
     made = nats3.ok(*create, "--buffer", "24h", "--buffer-bytes", "1GiB", "-o", "json").json
