@@ -15,6 +15,7 @@ from nats3_dagster.archive.captures import commit
 from nats3_dagster.archive.captures import plan as planning
 from nats3_dagster.archive.captures.consumers import record_consumers
 from nats3_dagster.archive.captures.due import select_hours
+from nats3_dagster.archive.captures.due_archives import look_at
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health.nats_health import check
 from nats3_dagster.archive.lifecycle import remove
@@ -110,6 +111,10 @@ def test_a_stream_of_30_messages_is_archived_whole(workspace: Workspace, wire: W
     times: dict[int, int] = {}
     for first in (1, 1001, 2001):
         times |= publish(wire, first, first + 999)
+        found = condition(workspace, archive)
+        assert found.waiting
+        # By the limits of the buffer, not by those of the stream.
+        assert (found.waiting.behind, time_to_loss(found.waiting).level) == (1000, "ok")
         capture(workspace, archive, wire)
     assert wire.state("EV")["first_seq"] == 2971
     rows = only(workspace, archive)
@@ -423,6 +428,7 @@ def test_a_capture_goes_no_further_than_the_buffer_was_when_the_stream_answered(
     archive = archive_of(workspace, bucket)
     publish(wire, 1, 50)
     source = open_source(workspace, archive)
+    assert (source.state.holder(50), source.state.holder(51)) == (BUFFER, "EV")
     publish(wire, 51, 80)
     planned = planning.plan(workspace, source, hours_of(wire, "EV")[-1:])
     assert [window.seqs for window in planned.windows] == [(1, 50)]
@@ -554,3 +560,35 @@ def test_what_went_from_the_buffer_is_not_superseded(workspace: Workspace, wire:
     wire.api(f"STREAM.PURGE.{BUFFER}", seq=41)
     run(workspace, archive)
     assert gaps(workspace, archive) == [("expired", ((1, 40),))]
+
+
+def test_a_new_buffer_of_an_empty_stream_forgot_nothing(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 50)
+    capture(workspace, archive, wire)
+    wire.api(f"STREAM.DELETE.{BUFFER}")
+    wire.api("STREAM.PURGE.EV")
+    open_source(workspace, archive, adopt=True)
+    assert condition(workspace, archive).source == "ok"
+    publish(wire, 51, 100)
+    capture(workspace, archive, wire)
+    assert [seq for seq, _, _, _ in only(workspace, archive)] == [*range(1, 101)]
+    assert gaps(workspace, archive) == []
+
+
+def test_a_tick_for_many_archives_asks_for_each_buffer(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    """By a listing alone a deleted buffer would not be seen while the stream is idle."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket, max_messages=100)
+    publish(wire, 1, 200)
+    ((waiting,), left) = look_at(workspace, [archive], 8, {})
+    assert waiting.due
+    assert waiting.loss
+    assert (waiting.due.hours, waiting.loss.gone, left) == ((hours_of(wire, "EV")[-1],), 0, 0)
+    capture(workspace, archive, wire)
+    ((idle,), _) = look_at(workspace, [archive], 8, {})
+    assert (idle.error, idle.due and idle.due.hours) == (None, ())
+    wire.api(f"STREAM.DELETE.{BUFFER}")
+    ((failed,), _) = look_at(workspace, [archive], 8, {})
+    assert isinstance(failed.error, StreamChanged)

@@ -70,7 +70,8 @@ def _asked(workspace: Workspace, archives: Sequence[Archive], aged: bool) -> dic
         try:
             link = _open(workspace, opened)
             # Before their streams: see `buffers.joined`.
-            buffers = stream_states(link, {a.spec.buffer for a in archives if a.spec.buffer}, STREAM_PATIENCE_S)
+            names_of_buffers = {archive.spec.buffer for archive in archives if archive.spec.buffer}
+            buffers = stream_states(link, names_of_buffers, STREAM_PATIENCE_S) if names_of_buffers else {}
             states = stream_states(link, {archive.spec.stream for archive in archives}, STREAM_PATIENCE_S)
             names = {(a.spec.stream, a.spec.durable) for a in archives if a.spec.durable}
             durables = {(stream, name): find_durable(link, stream, name) for stream, name in names if name}
