@@ -33,8 +33,9 @@ from nats3_dagster.dev.history import Past, restore_stream
 from nats3_dagster.errors import Conflict, OperatorError, StreamChanged
 from nats3_dagster.fault_points import InjectedFault, arm
 from nats3_dagster.hours import parse_time
+from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, ArchiveSpec
+from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.model.account_rule import AccountRule
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.captures import capture, plan, plan_hours, read
@@ -592,3 +593,42 @@ def test_a_tick_for_many_archives_asks_for_each_buffer(workspace: Workspace, wir
     wire.api(f"STREAM.DELETE.{BUFFER}")
     ((failed,), _) = look_at(workspace, [archive], 8, {})
     assert isinstance(failed.error, StreamChanged)
+
+
+def test_a_stream_that_is_made_again_while_it_is_asked_is_not_opened(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 20)
+    ask = buffers.find_stream
+
+    def asked(link: Link, stream: str) -> StreamState | None:
+        remade(wire)
+        wire.publish([("ev.x", b"", b"x")] * 40)
+        reached(wire, 40)
+        return ask(link, stream)
+
+    monkeypatch.setattr(buffers, "find_stream", asked)
+    with pytest.raises(StreamChanged):
+        open_source(workspace, archive)
+
+
+def test_a_stream_that_is_made_again_while_its_buffer_is_made_has_no_archive(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    make = buffers.create_stream
+
+    def made(link: Link, config: dict[str, Any]) -> StreamState:
+        state = make(link, config)
+        remade(wire)
+        return state
+
+    with monkeypatch.context() as patch:
+        patch.setattr(buffers, "create_stream", made)
+        with pytest.raises(StreamChanged, match="while its buffer was made"):
+            archive_of(workspace, bucket)
+    assert wire.api("STREAM.NAMES")["streams"] == ["EV"]
+    assert workspace.catalog.archives.find("events") is None
+    archive_of(workspace, bucket)
