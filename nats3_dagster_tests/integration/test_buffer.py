@@ -18,6 +18,7 @@ from nats3_dagster.archive.captures.due import select_hours
 from nats3_dagster.archive.captures.due_archives import look_at
 from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health.nats_health import check
+from nats3_dagster.archive.keep.erasure import stream_may_have
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.create import create
 from nats3_dagster.archive.proof.source_check import compare
@@ -35,7 +36,7 @@ from nats3_dagster.fault_points import InjectedFault, arm
 from nats3_dagster.hours import parse_time
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, ArchiveSpec, StreamState
+from nats3_dagster.model import Archive, ArchiveSpec, SeqRange, StreamState
 from nats3_dagster.model.account_rule import AccountRule
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.captures import capture, plan, plan_hours, read
@@ -632,3 +633,12 @@ def test_a_stream_that_is_made_again_while_its_buffer_is_made_has_no_archive(
     assert wire.api("STREAM.NAMES")["streams"] == ["EV"]
     assert workspace.catalog.archives.find("events") is None
     archive_of(workspace, bucket)
+
+
+def test_an_erasure_counts_what_the_buffer_still_has(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 100)
+    capture(workspace, archive, wire)
+    life = stream_state(workspace.link, "EV").incarnation
+    assert stream_may_have(workspace, archive, {life: (SeqRange(1, 5),)})
