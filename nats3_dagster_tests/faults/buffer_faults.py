@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster_tests.faults import jobs
+from nats3_dagster_tests.faults.cluster_faults import lose_leader, step_down, wait_for_leaders
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.topology import BUCKET
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
@@ -18,17 +20,23 @@ _STEPS = ("planned", "before_put", "object_put", "before_commit", "after_commit"
 
 
 @contextmanager
-def _buffered(trial: Trial) -> Iterator[Wire]:
+def _buffered(trial: Trial, **config: Any) -> Iterator[Wire]:
     """The stream without a message, and its archive with a buffer."""
+    _remove(trial)
+    try:
+        trial.make_stream_alone(0, max_msgs=KEPT, **{"storage": trial.random.choice(("file", "memory"))} | config)
+        spec = ArchiveSpec(ARCHIVE, trial.stream, BUCKET, prefix=trial.stream, buffer_s=3600)
+        trial.must(jobs.create, spec)
+        with trial.wire() as wire:
+            yield wire
+    finally:
+        _remove(trial)
+
+
+def _remove(trial: Trial) -> None:
+    """A buffer of another trial has the same name."""
     with trial.wire() as wire:
         wire.try_api(f"STREAM.DELETE.{BUFFER}")
-        try:
-            trial.make_stream_alone(0, max_msgs=KEPT, storage=trial.random.choice(("file", "memory")))
-            spec = ArchiveSpec(ARCHIVE, trial.stream, BUCKET, prefix=trial.stream, buffer_s=3600)
-            trial.must(jobs.create, spec)
-            yield wire
-        finally:
-            wire.try_api(f"STREAM.DELETE.{BUFFER}")
 
 
 def _publish(trial: Trial, wire: Wire, count: int) -> None:
@@ -105,3 +113,26 @@ def _take_what_went(trial: Trial, wire: Wire) -> None:
     created = created_ns(wire, trial.stream)
     there = {message.seq for message in wire.messages(trial.stream)}
     trial.truth.take([key for key in trial.acknowledged() if key[0] != created or key[1] not in there], HEAD_LIES)
+
+
+@fault(
+    "cluster: leader of a buffer lost",
+    "the leader of the buffer, or of its stream, is killed or steps down in the middle of a capture",
+    cluster=True,
+    since=(2, 14),
+)
+def leader_lost(trial: Trial) -> None:
+    with _buffered(trial, storage="file"):
+        for _ in range(2):
+            wait_for_leaders(trial, trial.stream)
+            wait_for_leaders(trial, BUFFER)
+            with trial.wire() as wire:
+                _publish(trial, wire, trial.random.randint(40, 120))
+            step = trial.random.choice(("planned", "before_put", "object_put", "before_commit"))
+            with trial.held(f"capture.{step}", jobs.capture, ARCHIVE) as job:
+                lose = trial.random.choice((lose_leader, step_down))
+                lose(trial, trial.random.choice((BUFFER, trial.stream)))
+            trial.end(job, f"capture held at {step}")
+        wait_for_leaders(trial, trial.stream)
+        wait_for_leaders(trial, BUFFER)
+        trial.finish_capture()
