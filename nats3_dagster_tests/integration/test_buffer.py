@@ -458,8 +458,9 @@ def test_doctor_and_rules_know_a_buffer(workspace: Workspace, wire: Wire, bucket
     assert kept.consumers == 1
     rule = AccountRule("all", bucket, prefix="all", take_mirrors=True)
     of_streams = {one.stream: one for one in rules.preview(workspace, rule)}
-    assert of_streams[BUFFER].reason
-    assert of_streams[BUFFER].reason.what == "it is the buffer of archive events"
+    reason = of_streams[BUFFER].reason
+    assert reason
+    assert reason.what == "it is the buffer of archive events"
     wire.api(f"STREAM.DELETE.{BUFFER}")
     assert [one.status for one in check(workspace) if "Buffer" in one.what] == ["fail"]
 
