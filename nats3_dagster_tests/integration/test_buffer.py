@@ -643,3 +643,20 @@ def test_an_erasure_counts_what_the_buffer_still_has(workspace: Workspace, wire:
     capture(workspace, archive, wire)
     life = stream_state(workspace.link, "EV").incarnation
     assert stream_may_have(workspace, archive, {life: (SeqRange(1, 5),)})
+
+
+def test_messages_that_come_while_it_is_asked_are_no_fault(
+    workspace: Workspace, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The buffer is asked before its stream, and so is never ahead of it."""
+    wire.create_stream("EV", "ev.>", **TIGHT)
+    archive = archive_of(workspace, bucket)
+    publish(wire, 1, 20)
+    ask = buffers.find_stream
+
+    def asked(link: Link, stream: str) -> StreamState | None:
+        publish(wire, 21, 40)
+        return ask(link, stream)
+
+    monkeypatch.setattr(buffers, "find_stream", asked)
+    assert open_source(workspace, archive).state.last_seq == 40
