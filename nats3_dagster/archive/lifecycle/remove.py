@@ -71,11 +71,11 @@ def delete(
     keep_consumer: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> Deleted:
-    """Take the archive out of the catalog, and delete the durable or the buffer that it made unless `keep_consumer`;
-    with `purge` remove its objects too, and those that a purge before left. Raises OperatorError when there is nothing to delete;
-    StoreError: then the next call with `purge` removes the rest; what `check` raises, and Conflict if an erasure cannot
-    be finished, and then nothing was done.
-    SourceError when NATS does not delete the durable: the archive is gone then, and the durable is not."""
+    """Take the archive out of the catalog, and delete the durable or the buffer that it made unless
+    `keep_consumer`; with `purge` remove its objects too, and those that a purge before left. Raises OperatorError
+    when there is nothing to delete; StoreError: then the next call with `purge` removes the rest; what `check`
+    raises, and Conflict if an erasure cannot be finished, and then nothing was done. SourceError when NATS does
+    not delete the durable: the archive is gone then, and the durable is not."""
     held = to_delete(workspace, name, purge=purge).holdings
     spec = held.archive.spec if held else None
     if held:
