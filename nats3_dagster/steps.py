@@ -30,6 +30,13 @@ class Next(Enum):
         "Messages of the earlier one that were not captured are lost. Let archive {archive} adopt the new one",
         "nats3 store run {archive} --adopt",
     )
+    ADOPT_BUFFER = (
+        (
+            "What the stream removed meanwhile is lost. Let a capture of archive {archive} make the buffer again, and "
+            "record the loss"
+        ),
+        "nats3 store run {archive} --adopt",
+    )
     ADOPT_CONSUMER = (
         (
             "What the stream removed meanwhile is lost. Let a capture of archive {archive} make the consumer again, "
@@ -94,6 +101,7 @@ class Next(Enum):
         ),
         "nats3 store claim {archive}",
     )
+    BUFFER_TAKEN = "If no archive uses it, delete stream {buffer}; or choose another name for the archive"
     CONSUMER_SHARED = (
         "Stop what else pulls from {consumer}. Then make another archive of the stream beside {archive}: its consumer "
         "begins with what there is"

@@ -75,7 +75,21 @@ def to_look(names: Names) -> Permissions:
 def to_capture(spec: ArchiveSpec, names: Names) -> Permissions:
     """Returns the permissions for captures of the archive, with its sensor, checks and verification."""
     durable = (spec.durable or spec.own_durable) if spec.mode == "consumer" else None
-    return captures(spec.stream, names, durable, owns_durable=spec.owns_durable or spec.durable is None)
+    needed = captures(spec.stream, names, durable, owns_durable=spec.owns_durable or spec.durable is None)
+    return needed | _buffered(spec.buffer, names) if spec.buffer else needed
+
+
+def _buffered(buffer: str, names: Names) -> Permissions:
+    """The permissions for making, reading and deleting the mirror that an archive is read from."""
+    api = names.api
+    needs = (
+        Need(
+            "Make the mirror that the archive is read from, and delete it with the archive.",
+            (f"{api}.STREAM.CREATE.{buffer}", f"{api}.STREAM.DELETE.{buffer}"),
+        ),
+        Need("Read the mirror.", reads(api, buffer)),
+    )
+    return Permissions(needs, ())
 
 
 def captures(stream: str, names: Names, durable: str | None, *, owns_durable: bool) -> Permissions:

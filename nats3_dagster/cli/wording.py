@@ -6,6 +6,8 @@ from nats3_dagster.steps import Next
 WORDS = {code: code.with_command(": ") for code in Next} | {
     Next.ACCEPT_MISSING_CHUNKS: "Bring these objects back from a copy of the bucket; or leave them out with "
     "--accept-loss: their sequences are then captured again, or recorded as lost",
+    Next.BUFFER_TAKEN: "If no archive uses it, delete it: nats stream rm {buffer}; or choose another name for the "
+    "archive",
     Next.CAPTURE_MORE_OFTEN: "Capture more often (lower --max-age), or give the stream more room",
     Next.CAPTURE_MORE_OFTEN_OR_RAISE_LIMIT: "Capture more often (lower --max-age), or give the stream more room; or "
     "raise {limit}",

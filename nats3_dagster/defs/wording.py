@@ -21,6 +21,8 @@ WORDS = {code: code.with_command(", in a shell: ") for code in Next} | {
     "materialize {archive}/chunks with adopt: true in its config",
     Next.ADOPT_STREAM: "Messages of the earlier one that were not captured are lost. To archive the new one as well, "
     "materialize {archive}/chunks with adopt: true in its config",
+    Next.ADOPT_BUFFER: "What the stream removed meanwhile is lost. To make the buffer again, and record the loss, "
+    "materialize {archive}/chunks with adopt: true in its config",
     Next.ADOPT_CONSUMER: "What the stream removed meanwhile is lost. To make the consumer again, and record the loss, "
     "materialize {archive}/chunks with adopt: true in its config",
     Next.ADOPT_INCARNATION: "To archive it as well, materialize {archive}/chunks with adopt: true in its config",

@@ -81,7 +81,8 @@ class Archive(_Settings):
     paused: bool
     source: SourceState = Field(
         description="recreated: deleted and made again. shrunk: it forgot messages that are archived. unreachable: "
-        "NATS did not answer. consumer_missing: the durable was deleted."
+        "NATS did not answer. consumer_missing: the durable was deleted. buffer_missing: the buffer was "
+        "deleted, or changed."
     )
     error: str | None = Field(description="What is wrong with the source.")
     next: str | None = Field(description="What to do about it.")
@@ -135,6 +136,7 @@ class DeletedArchive(Document):
     chunks: int = Field(description="Chunks that were live.")
     objects_deleted: int = Field(description="Objects removed from the store; 0 without purge.")
     consumer_deleted: str | None = Field(description="The durable that the archive had made.")
+    buffer_deleted: str | None = Field(description="The mirror of its stream that the archive had made.")
 
     @classmethod
     def of(cls, name: str, archive: Stored | None, outcome: Deleted) -> Self:
@@ -147,6 +149,7 @@ class DeletedArchive(Document):
             chunks=outcome.chunks,
             objects_deleted=outcome.objects,
             consumer_deleted=outcome.consumer,
+            buffer_deleted=outcome.buffer,
         )
 
 

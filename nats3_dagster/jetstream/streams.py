@@ -16,7 +16,7 @@ from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import ErrCode, supported_settings, version_of
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.model import Incarnation, StreamState
-from nats3_dagster.model.stream import ranges_of
+from nats3_dagster.model.stream import ranges_of, through_buffer
 
 
 def stream_state(link: Link, stream: str) -> StreamState:
@@ -68,6 +68,14 @@ def find_stream(link: Link, stream: str) -> StreamState | None:
 def same_stream(link: Link, incarnation: Incarnation) -> StreamState:
     """`stream_state` of this very incarnation. Raises StreamChanged when the stream was deleted or made again."""
     return link.call(same_stream_info, incarnation)
+
+
+def confirm_origin(link: Link, incarnation: Incarnation) -> None:
+    """Raises StreamChanged unless what was read of the incarnation through a buffer is of it. A mirror goes on with
+    whichever stream has the name of its origin: only the origin, asked after the last message was read, says whose
+    messages these are. Of a stream that was read itself nothing is asked."""
+    if incarnation.buffer:
+        same_stream(link, incarnation)
 
 
 def stream_names(link: Link, subject: str | None = None) -> list[str]:
@@ -146,22 +154,33 @@ async def stream_info(client: Connection, stream: str) -> StreamState:
 
 
 async def same_stream_info(client: Connection, incarnation: Incarnation) -> StreamState:
-    """`same_stream` for callers in the loop."""
+    """`same_stream` for callers in the loop. Of a stream that is read from a buffer the buffer is asked first: the
+    stream's answer after it proves that what the buffer has came from this incarnation."""
+    buffer = incarnation.buffer
+    held = await _life(client, incarnation, buffer.stream, buffer.created_ns) if buffer else None
+    state = await _life(client, incarnation, incarnation.stream, incarnation.server_created_ns)
+    state = replace(state, incarnation=replace(incarnation, buffer=None))
+    return through_buffer(state, held) if held else replace(state, incarnation=incarnation)
+
+
+async def _life(client: Connection, incarnation: Incarnation, stream: str, created_ns: int) -> StreamState:
+    """The state of the stream, or of the buffer, of this name. Raises StreamChanged if it was not created then."""
     try:
-        state = _state(await request(client, f"STREAM.INFO.{incarnation.stream}"))
+        state = _state(await request(client, f"STREAM.INFO.{stream}"))
     except Refused as error:
         if error.code == ErrCode.STREAM_NOT_FOUND:
-            raise stream_changed(incarnation, "deleted") from error
+            raise stream_changed(incarnation, "deleted", stream) from error
         raise
-    if state.incarnation.created_ns != incarnation.server_created_ns:
-        raise stream_changed(incarnation, f"made again at {format_time(state.incarnation.created_ns)}")
-    return replace(state, incarnation=incarnation)
+    if state.incarnation.created_ns != created_ns:
+        raise stream_changed(incarnation, f"made again at {format_time(state.incarnation.created_ns)}", stream)
+    return state
 
 
-def stream_changed(incarnation: Incarnation, what: str) -> StreamChanged:
-    """The error for a stream that is not the planned one any more; `what` was done to it."""
+def stream_changed(incarnation: Incarnation, what: str, stream: str = "") -> StreamChanged:
+    """The error for a stream that is not the planned one any more, or whose buffer `stream` is not; `what` was done to
+    it."""
     return StreamChanged(
-        f"Stream {incarnation.stream} was {what} since this was planned",
+        f"Stream {stream or incarnation.stream} was {what} since this was planned",
         "Plan again; sequences of the old stream that were not captured are lost",
     )
 

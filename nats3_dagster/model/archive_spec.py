@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nats3_dagster.errors import OperatorError, blaming
-from nats3_dagster.model.archive_options import BUCKET, PLACE, ArchiveOptions
+from nats3_dagster.model.archive_options import BUCKET, MOST_AGE_S, MOST_BYTES, PLACE, ArchiveOptions
 from nats3_dagster.model.export_spec import ExportSpec
 from nats3_dagster.model.pattern import Pattern
 from nats3_dagster.model.spec_table import Kind, check_settings, setting
@@ -17,6 +17,9 @@ Mode = Literal["stream", "consumer"]
 
 # Bytes. S3 takes keys of 1,024, and what a key has beside the prefix and the archive's name are 121.
 _MAX_PREFIX, MAX_NAME = 512, 200
+# Captures that a message should live through: one may fail, and the next one come late.
+CAPTURES = 3
+_BUFFERED = "what it has was read from its buffer, which has these limits"
 # Of a part, where the store is a folder.
 _MAX_PART = 255
 _FOLDER = re.compile(r"(?:.*/)?archive=([A-Za-z0-9_]+)(?=/)")
@@ -81,9 +84,39 @@ class ArchiveSpec(ArchiveOptions):
         ),
     )
 
+    # 0: the stream itself is read.
+    buffer_s: int = field(
+        default=0,
+        metadata=setting(
+            Kind.DURATION,
+            "Keep what is not archived yet for this long in a mirror of the stream that the archive makes, "
+            "NATS3-BUFFER-<archive>: for a stream that removes messages before a capture sees them. 0: none.",
+            metavar="DURATION",
+            least=0,
+            most=MOST_AGE_S,
+            empty="none",
+            fixed=_BUFFERED,
+        ),
+    )
+    # As the server counts them; 0: any number.
+    buffer_bytes: int = field(
+        default=0,
+        metadata=setting(
+            Kind.SIZE,
+            "The buffer has this many bytes at most, and removes its oldest messages then. 0: any number. Without a "
+            "buffer it says nothing.",
+            metavar="SIZE",
+            least=0,
+            most=MOST_BYTES,
+            empty="any number",
+            fixed=_BUFFERED,
+        ),
+    )
+
     def __post_init__(self) -> None:
         check_settings(self)
         self.check_assets()
+        self._check_buffer()
         if self.durable is not None and self.mode != "consumer":
             raise OperatorError(
                 f"An archive of the mode {self.mode} has no consumer", "Use the mode consumer", field="durable"
@@ -95,6 +128,32 @@ class ArchiveSpec(ArchiveOptions):
                 check_filter(subject)
         if ">" in self.subjects:
             object.__setattr__(self, "subjects", ())
+
+    def _check_buffer(self) -> None:
+        if not self.buffer_s:
+            return
+        if self.mode != "stream":
+            raise OperatorError(
+                f"An archive of the mode {self.mode} has no buffer: its consumer keeps what is not archived",
+                "Leave the buffer out",
+                field="buffer_s",
+            )
+        if self.subjects:
+            # A sequence that the buffer did not get has no subject that a filter could take.
+            raise OperatorError(
+                "An archive with a buffer has all subjects of its stream", "Leave subjects out", field="subjects"
+            )
+        if self.buffer_s < CAPTURES * self.max_age_s:
+            raise OperatorError(
+                f"The buffer keeps a message for {self.buffer_s:,} s, and a capture is due after {self.max_age_s:,} s",
+                f"Let it keep {CAPTURES} times that, or choose a smaller max_age",
+                field="buffer_s",
+            )
+
+    @property
+    def buffer(self) -> str | None:
+        """The name of the stream that the archive is read from; None where it has no buffer."""
+        return own_buffer(self.name) if self.buffer_s else None
 
     @property
     def buckets(self) -> tuple[str, ...]:
@@ -110,6 +169,11 @@ class ArchiveSpec(ArchiveOptions):
     def owns_durable(self) -> bool:
         """True if the archive created its durable, and so deletes it."""
         return self.durable == self.own_durable
+
+
+def own_buffer(archive: str) -> str:
+    """The name of the mirror that an archive of this name makes of its stream."""
+    return f"NATS3-BUFFER-{archive}"
 
 
 def own_durable(archive: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ STREAM_NAME = Pattern(
 # The key of the metadata that says that a restore is not complete, and has to be deleted where it was cut; and the
 # beginning of the subject that the stream has as long.
 MARK = "nats3.restoring"
+# The key of the metadata of a buffer that names its archive.
+BUFFERS = "nats3.buffer.archive"
 
 
 class SeqRange(NamedTuple):
@@ -113,6 +115,14 @@ def check_stream_name(text: str, field: str = "stream") -> str:
     return text
 
 
+class BufferLife(NamedTuple):
+    """One life of a buffer: a stream of our own that mirrors the stream of an archive."""
+
+    stream: str
+    # When the server made it, in nanoseconds since 1970.
+    created_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class Incarnation:
     """One life of a stream: deleted and made again it restarts at sequence 1 and is another stream."""
@@ -123,6 +133,14 @@ class Incarnation:
     # When the server made the stream again from a backup that continues this incarnation, in nanoseconds; 0 where it
     # did not. It is no part of the identity.
     restored_ns: int = field(default=0, compare=False)
+    # The stream of our own that its messages are read from; None where the stream itself is read. It is no part of the
+    # identity either.
+    buffer: "BufferLife | None" = field(default=None, compare=False)
+
+    @property
+    def read_stream(self) -> str:
+        """The name of the stream that the server is asked for messages of this one."""
+        return self.buffer.stream if self.buffer else self.stream
 
     @property
     def server_created_ns(self) -> int:
@@ -169,14 +187,57 @@ class StreamState:
     leader: str = field(default="", compare=False)
     # The server's time when it answered, in nanoseconds; None where the server or the catalog does not say it.
     answered_ns: int | None = field(default=None, compare=False, repr=False)
+    # Where the stream is read from a buffer: the stream's own state, and the configuration of the buffer. Then the
+    # bounds, times, messages and bytes here are the buffer's.
+    origin: "StreamState | None" = field(default=None, compare=False, repr=False)
+    buffer: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
         return self.incarnation.stream
 
     @property
+    def read_stream(self) -> str:
+        """The name of the stream that the server is asked for its messages."""
+        return self.incarnation.read_stream
+
+    @property
+    def own(self) -> "StreamState":
+        """The stream's own state, also where it is read from a buffer."""
+        return replace(self.origin, incarnation=replace(self.incarnation, buffer=None)) if self.origin else self
+
+    def holder(self, seq: int) -> str:
+        """The name of the stream that has a message of this sequence, if one has."""
+        return self.read_stream if seq <= self.last_seq else self.name
+
+    @property
+    def keeping(self) -> Mapping[str, Any]:
+        """The configuration whose limits remove what is not captured."""
+        return self.config if self.buffer is None else self.buffer
+
+    @property
+    def configs(self) -> tuple[Mapping[str, Any], ...]:
+        """The configurations that decide what is absent."""
+        return (self.config,) if self.buffer is None else (self.config, self.buffer)
+
+    @property
     def subjects(self) -> tuple[str, ...]:
         return tuple(self.config.get("subjects") or ())
+
+
+def through_buffer(origin: StreamState, buffer: StreamState) -> StreamState:
+    """The state of a stream that is read from its buffer. `buffer`: asked before `origin`, so that what it has up to
+    its end came from this incarnation."""
+    return replace(
+        buffer,
+        incarnation=replace(origin.incarnation, buffer=BufferLife(buffer.name, buffer.incarnation.created_ns)),
+        # A mirror that never had a message says nothing of sequences.
+        first_seq=buffer.first_seq if buffer.last_seq else origin.first_seq,
+        config=origin.config,
+        consumers=origin.consumers,
+        origin=origin,
+        buffer=buffer.config,
+    )
 
 
 def removing_settings(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,6 +295,11 @@ def own_metadata(config: Mapping[str, Any]) -> dict[str, str]:
     """The metadata of a stream's configuration without the server's own notes on the version that made the stream."""
     metadata: dict[str, str] = config.get("metadata") or {}
     return {key: value for key, value in metadata.items() if not key.startswith("_nats.")}
+
+
+def buffer_of(state: StreamState) -> str | None:
+    """The archive that the stream is the buffer of; None for a stream that is none."""
+    return own_metadata(state.config).get(BUFFERS)
 
 
 def is_unfinished(config: Mapping[str, Any]) -> bool:

@@ -74,7 +74,13 @@ def test_archives_and_chunks_are_shown_as_the_catalog_has_them(
     )
     gone = nats3.ok("store", "delete", "two", "--yes", *server, "-o", "json").json
     two = {"id": local["id"], "name": "two", "archive": "two"}
-    assert gone == two | {"deleted": True, "chunks": 0, "objects_deleted": 0, "consumer_deleted": None}
+    assert gone == two | {
+        "deleted": True,
+        "chunks": 0,
+        "objects_deleted": 0,
+        "consumer_deleted": None,
+        "buffer_deleted": None,
+    }
     gone = nats3.ok("store", "delete", "--job-id", made["id"], "--yes", "--purge", *server, "-o", "json").json
     assert gone["objects_deleted"] > 0
     assert same("store", "list") == []

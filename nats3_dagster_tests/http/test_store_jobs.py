@@ -362,5 +362,6 @@ def test_the_consumer_of_a_deleted_archive_is_kept_where_that_is_asked(
             "chunks": 0,
             "objects_deleted": 0,
             "consumer_deleted": None,
+            "buffer_deleted": None,
         }
     assert sorted(wire.api("CONSUMER.NAMES.WORK")["consumers"]) == ["nats3-by_cli", "nats3-kept"]

@@ -15,6 +15,7 @@ from nats3_dagster.archive.account_restore.plan import plan as plan_account
 from nats3_dagster.archive.account_restore.run import run as restore_account
 from nats3_dagster.archive.account_restore.spec import AccountRestoreSpec
 from nats3_dagster.archive.captures.consumers import record_consumers
+from nats3_dagster.archive.captures.open import open_source
 from nats3_dagster.archive.health import examination
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.permissions import Permissions, configuration, names_at, to_capture
@@ -125,6 +126,32 @@ def test_a_capture_needs_all_that_is_printed_and_no_more(
         assert condition.condition(workspace, archive).source == "missing"
         remove.delete(workspace, "a")
     check_least(server, needed, () if has_backups else {"STREAM.SNAPSHOT.EV", "$JS.SNAPSHOT.ACK.EV.>"})
+
+
+def test_a_capture_through_a_buffer_needs_all_that_is_printed_and_no_more(
+    guarded: Guarded, settings: Settings, bucket: str
+) -> None:
+    spec = ArchiveSpec("a", "EV", bucket, buffer_s=3600)
+    needed = to_capture(spec, names_at(settings.nats))
+    server = guarded(configuration(needed))
+    with admin(server) as wire, Workspace(Settings.load()) as workspace:
+        wire.create_stream("EV", "ev.>", max_msgs=30)
+        wire.publish(MESSAGES)
+        with_delivered(wire, "EV", secrets.token_hex(20_000))
+        archived(workspace, wire, "EV", bucket, buffer_s=3600)
+        archive = workspace.catalog.archives.get("a")
+        assert record_consumers(workspace, archive)
+        wire.publish(MESSAGES)
+        wire.api("STREAM.PURGE.NATS3-BUFFER-a")
+        open_source(workspace, archive)
+        assert condition.condition(workspace, archive).source == "ok"
+        reported(workspace)
+        wire.api("STREAM.DELETE.EV")
+        assert condition.condition(workspace, archive).source == "missing"
+        remove.delete(workspace, "a")
+        assert wire.api("STREAM.NAMES")["streams"] is None
+    # Its own consumers: only of what the buffer no longer has.
+    check_least(server, needed, {"CONSUMER.CREATE.EV.>", "CONSUMER.MSG.NEXT.EV.>", "CONSUMER.DELETE.EV.>"})
 
 
 @pytest.mark.parametrize("takes_queues", [False, True])

@@ -11,7 +11,7 @@ from nats3_dagster.archive.source.streams import verdict
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.model import ArchiveSpec, StreamState
 from nats3_dagster.model.account_rule import AccountArchive, AccountRule, KeptRule
-from nats3_dagster.model.stream import is_unfinished
+from nats3_dagster.model.stream import buffer_of, is_unfinished
 from nats3_dagster.steps import Next
 
 # archived: the rule's archive has it. remade: it does, and the stream was deleted and made again since. ended: it does,
@@ -124,6 +124,8 @@ class _Plan:
         """The archive of a stream. Raises OperatorError where it is not to have one."""
         if is_unfinished(state.config):
             raise OperatorError("it is being restored")
+        if owner := buffer_of(state):
+            raise OperatorError(f"it is the buffer of archive {owner}")
         if not self._rule.take_mirrors and (origin := self._origin(state)):
             raise _Derived(origin, Next.TAKE_MIRRORS(rule=self._rule.name))
         judged = verdict(state)

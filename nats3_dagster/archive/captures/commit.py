@@ -12,7 +12,7 @@ from nats3_dagster.archive.captures.plan import CapturePlan
 from nats3_dagster.archive.source.stream_changes import ends_before_error, rewritten_error
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
-from nats3_dagster.jetstream.streams import stream_state
+from nats3_dagster.jetstream.streams import confirm_origin, stream_state
 from nats3_dagster.model import ChunkMeta, Gap, SeqRange, clipped, listed_ranges
 from nats3_dagster.model.stream import MAX_SEQUENCE
 from nats3_dagster.workspace import Workspace
@@ -136,10 +136,12 @@ def _outside(spans: Sequence[SeqRange]) -> list[SeqRange]:
 
 def _check_history(workspace: Workspace, planned: CapturePlan) -> None:
     """Raises StreamChanged if the stream ends before the last planned window, or has another message at the end of the
-    last one that had a message there."""
+    last one that had a message there; for a stream that is read from a buffer also if one of both is another one, or
+    gone. SourceError if these do not answer."""
     if not planned.spans:
         return
     planned_state = planned.job.state
+    confirm_origin(workspace.link, planned_state.incarnation)
     try:
         state = stream_state(workspace.link, planned_state.name)
         if state.incarnation.created_ns != planned_state.incarnation.server_created_ns:

@@ -56,7 +56,8 @@ def _keep(
 ) -> tuple[KeptConsumers | None, Nats3Error | None]:
     """Returns the object, and why its positions are not exact where they could be. Raises Nats3Error."""
     archive, catalog = own_folder.archive, workspace.catalog
-    state = state or source_state(workspace, archive)
+    # Its own: consumers are not those of a buffer.
+    state = (state or source_state(workspace, archive)).own
     if state.config.get("retention") == "workqueue":
         # Its consumers take messages out of it: in a stream with all of them no position means the same.
         return None, None
@@ -68,7 +69,7 @@ def _keep(
     # One may be the archive's own.
     if state.consumers > (archive.spec.mode == "consumer"):
         positions = durables_of(workspace.link, state.name, _own(workspace, archive))
-        again = source_state(workspace, archive)
+        again = source_state(workspace, archive).own
         if again.incarnation != state.incarnation:
             raise StreamChanged(f"Stream {state.name} was made again while its consumers were asked for")
         state = again

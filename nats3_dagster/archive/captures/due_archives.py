@@ -113,7 +113,8 @@ def _ask(
     workspace: Workspace, archive: Archive, listed: Listed, hours_at_once: int, held_back: Collection[str]
 ) -> Outlooked:
     try:
-        source = open_source(workspace, archive, state=listed.states.get(archive.spec.stream))
+        state = None if archive.spec.buffer else listed.states.get(archive.spec.stream)
+        source = open_source(workspace, archive, state=state)
         now = outlook(workspace, source)
     except Nats3Error as error:
         if error.ends_all:

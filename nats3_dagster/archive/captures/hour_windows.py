@@ -34,22 +34,25 @@ def job_windows(link: Link, state: StreamState, hours: Sequence[str], start: int
     """The windows of the first of these hours, ascending ones, that one job captures: one hour at least. `start`: the
     first sequence that the archive accounts for. Raises OperatorError for a bad hour, SourceError."""
     bounds = [hour_bounds(hour) for hour in hours[:JOB_HOURS]]
-    first_seqs = {bounds[0][0]: first_seq_at(link, state.name, bounds[0][0])}
+    first_seqs = {bounds[0][0]: first_seq_at(link, state.read_stream, bounds[0][0])}
     count = min(len(bounds), _likely(state))
     while True:
         end_ns = bounds[count - 1][1]
         # The end of a single hour is asked for last, so that an open hour takes all that is there.
-        first_seqs[end_ns] = first_seq_at(link, state.name, end_ns)
+        first_seqs[end_ns] = first_seq_at(link, state.read_stream, end_ns)
         if count == 1 or first_seqs[end_ns] - first_seqs[bounds[0][0]] <= JOB_SEQS:
             break
         count = (count + 1) // 2
     rest = sorted({time_ns for pair in bounds[:count] for time_ns in pair} - first_seqs.keys())
-    first_seqs |= zip(rest, first_seqs_at(link, state.name, rest), strict=True)
+    first_seqs |= zip(rest, first_seqs_at(link, state.read_stream, rest), strict=True)
     windows: list[HourWindow] = []
     for hour, (start_ns, end_ns) in zip(hours, bounds[:count], strict=False):
         # A clock that was set back may let a later time have an earlier sequence.
         start = max(start, first_seqs[start_ns])
         last = first_seqs[end_ns] - 1
+        if state.origin:
+            # What came since may be of another incarnation: the stream was not asked after it.
+            last = min(last, state.last_seq)
         windows.append(HourWindow(hour, SeqRange(start, last) if start <= last else None))
         start = max(start, last + 1)
     return tuple(windows)

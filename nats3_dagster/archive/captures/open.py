@@ -3,6 +3,7 @@
 import logging
 
 from nats3_dagster.archive.captures.earlier_streams import adopt_earlier, give_up_earlier
+from nats3_dagster.archive.source.buffers import renew
 from nats3_dagster.archive.source.observe import Source, observe_source
 from nats3_dagster.archive.source.requirements import check_retention
 from nats3_dagster.archive.source.stream_changes import forgotten_error
@@ -23,6 +24,8 @@ def open_source(
     `adopt`: a person said that the archive is to go on with a stream that was deleted and made again; it is then
     another incarnation of the archive. `state`: the stream's, where it was just listed. Raises as `checked_source`
     does, but with `adopt` not for such a stream."""
+    if adopt:
+        renew(workspace, archive)
     source = _observed(workspace, archive, adopt=adopt, state=state)
     if source.is_restored:
         _continue(workspace, source)

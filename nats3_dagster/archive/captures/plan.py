@@ -84,7 +84,7 @@ def plan(workspace: Workspace, source: Source, hours: Sequence[str]) -> CaptureP
     gone = SeqRange(expected, state.first_seq - 1) if expected < state.first_seq else None
     expired = tuple(catalog.coverage.missing(archive, state.incarnation, gone)) if gone else ()
     removing = catalog.coverage.removing_settings(state.incarnation)
-    reason = absence_reason([state.config, removing], below_head=True)
+    reason = absence_reason([*state.configs, removing], below_head=True)
     # After the stream was asked for its end: a later change of the subjects is for later sequences.
     archive = catalog.archives.reread(archive)
     planned = CapturePlan(
@@ -102,7 +102,7 @@ def plan(workspace: Workspace, source: Source, hours: Sequence[str]) -> CaptureP
         missing=(),
         gaps=(Gap(state.incarnation, expired, reason),) if expired else (),
         begun=begun,
-        witness=_witness(link, state.name, windows),
+        witness=_witness(link, state.read_stream, windows),
     )
     wanted = uncovered(workspace, planned)
     # The stream may still have what was erased: it is not read, and no gap is of two plans.

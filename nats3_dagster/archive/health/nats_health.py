@@ -158,7 +158,7 @@ def _check_stream(workspace: Workspace, archive: Archive, state: StreamState) ->
             f"{', '.join(unmatched)}: nothing more of it is captured",
             Next.CHANGE_FILTER(archive=archive.name),
         )
-    if has_all_consumers(state) and archive.spec.mode == "stream":
+    if has_all_consumers(state) and archive.spec.mode == "stream" and not archive.spec.buffer:
         what = f"{who}: it {CROWDED.format(state.consumers)}"
         yield Finding("warn", AREA, what, "Raise its max_consumers, or delete an unused consumer")
     yield _near_to_loss(workspace, archive, state, who)

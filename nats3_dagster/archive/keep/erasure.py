@@ -174,7 +174,8 @@ def stream_may_have(workspace: Workspace, archive: Archive, wanted: Wanted) -> b
         state = observe_source(workspace, archive).state
     except Nats3Error:
         return None
-    return any(part.last >= state.first_seq for part in wanted.get(state.incarnation, ()))
+    first = min(state.first_seq, state.own.first_seq)
+    return any(part.last >= first for part in wanted.get(state.incarnation, ()))
 
 
 def exports_of(workspace: Workspace, archive: Archive, hours: Sequence[str]) -> list[str]:

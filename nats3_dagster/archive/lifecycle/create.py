@@ -9,12 +9,14 @@ from nats3_dagster import objects
 from nats3_dagster.archive.lifecycle import remove
 from nats3_dagster.archive.lifecycle.job_names import naming
 from nats3_dagster.archive.source.absence import early_removal
+from nats3_dagster.archive.source.buffers import check_new_buffer, drop_buffer, make_buffer
 from nats3_dagster.archive.source.durables import check_new_durable, drop, open_durable
 from nats3_dagster.archive.source.requirements import CROWDED, check_source, has_all_consumers
 from nats3_dagster.archive.source.retained import too_short
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.buckets import missing_buckets
 from nats3_dagster.archive.stored.folder import PATIENCE_S
+from nats3_dagster.catalog.archives.archives import name_taken
 from nats3_dagster.errors import Nats3Error
 from nats3_dagster.fault_points import fault_point
 from nats3_dagster.jetstream.streams import stream_state
@@ -68,6 +70,8 @@ def create(
 
 def _create(workspace: Workspace, spec: ArchiveSpec, state: StreamState, **others: Any) -> Archive:
     """`others`: as `Archives.create` takes them."""
+    if spec.buffer:
+        return _create_buffered(workspace, spec, **others)
     if spec.mode == "stream":
         return workspace.catalog.archives.create(spec, state, **others)
     spec, durable = open_durable(workspace, spec, state)
@@ -84,6 +88,23 @@ def _create(workspace: Workspace, spec: ArchiveSpec, state: StreamState, **other
         raise
 
 
+def _create_buffered(workspace: Workspace, spec: ArchiveSpec, **others: Any) -> Archive:
+    """The archive with its buffer: it begins with the oldest message that this or the stream has. A stream may have
+    messages that are older than what a buffer keeps."""
+    if workspace.catalog.archives.find(spec.name):
+        raise name_taken(spec.name)  # before the buffer that it is read from is touched
+    state = make_buffer(workspace, spec)
+    state = replace(state, first_seq=min(state.first_seq, state.own.first_seq))
+    fault_point("archive.buffered")
+    try:
+        return workspace.catalog.archives.create(spec, state, **others)
+    except BaseException:
+        # As for a durable: the archive may have been made. A buffer that stays is taken by the next try.
+        if workspace.catalog.archives.find(spec.name) is None:
+            drop_buffer(workspace, spec)
+        raise
+
+
 def check(workspace: Workspace, spec: ArchiveSpec, *, create_bucket: bool = False) -> None:
     """Raises what `create` would, but for a name that is taken; nothing is written."""
     state, _ = _check(workspace, spec, create_bucket, take_over=False)
@@ -96,6 +117,7 @@ def _check(
 ) -> tuple[StreamState, tuple[str, ...]]:
     """The stream of a new archive, and those of its buckets that are to be made."""
     state = check_source(workspace, spec)
+    check_new_buffer(workspace, spec, state)
     missing = missing_buckets(workspace, spec, spec.buckets, create_bucket=create_bucket)
     if spec.bucket not in missing and not take_over:
         folder.check_free(workspace, spec)
@@ -113,7 +135,7 @@ def warning(workspace: Workspace, archive: Archive) -> str:
     if early := early_removal(state.config):
         filtered = "The archive cannot count them: its subject filter leaves out sequences as well"
         found += [early, filtered if archive.spec.subjects else "They count as lost"]
-    if archive.spec.mode == "stream":
+    if archive.spec.mode == "stream" and not archive.spec.buffer:
         found += [text for text in (too_short(state, archive.spec.max_age_s), _crowded(workspace, archive)) if text]
     return ". ".join(found)
 

@@ -6,10 +6,12 @@ Invariant: the catalog lets go first, then the objects go.
 from dataclasses import dataclass
 
 from nats3_dagster.archive import status
+from nats3_dagster.archive.source.buffers import drop_buffer
 from nats3_dagster.archive.source.durables import drop
 from nats3_dagster.archive.stored import folder
 from nats3_dagster.archive.stored.removal import OnProgress, no_progress, remove_dead
 from nats3_dagster.errors import Conflict, OperatorError, SourceError
+from nats3_dagster.jetstream.streams import find_stream
 from nats3_dagster.jetstream.take.durable import find_durable
 from nats3_dagster.model import Archive, ArchiveSpec
 from nats3_dagster.workspace import Workspace
@@ -25,6 +27,8 @@ class Deleted:
     objects: int
     # The durable that was deleted in the stream; None where the archive had none of its own, or it was kept.
     consumer: str | None = None
+    # The buffer that was deleted; None where the archive had none, or it was kept.
+    buffer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,11 @@ def delete(
     keep_consumer: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> Deleted:
-    """Take the archive out of the catalog, and delete the durable that it made unless `keep_consumer`; with `purge`
-    remove its objects too, and those that a purge before left. Raises OperatorError when there is nothing to delete;
-    StoreError: then the next call with `purge` removes the rest; what `check` raises, and Conflict if an erasure cannot
-    be finished, and then nothing was done.
-    SourceError when NATS does not delete the durable: the archive is gone then, and the durable is not."""
+    """Take the archive out of the catalog, and delete the durable or the buffer that it made unless
+    `keep_consumer`; with `purge` remove its objects too, and those that a purge before left. Raises OperatorError
+    when there is nothing to delete; StoreError: then the next call with `purge` removes the rest; what `check`
+    raises, and Conflict if an erasure cannot be finished, and then nothing was done. SourceError when NATS does
+    not delete the durable: the archive is gone then, and the durable is not."""
     held = to_delete(workspace, name, purge=purge).holdings
     spec = held.archive.spec if held else None
     if held:
@@ -88,7 +92,8 @@ def delete(
     objects = remove_dead(workspace, name, on_progress) if purge else 0
     owned = spec is not None and spec.owns_durable and not keep_consumer
     consumer = spec.durable if spec and owned and _drop(workspace, spec) else None
-    return Deleted(chunks, objects, consumer)
+    buffer = spec.buffer if spec and not keep_consumer and _drop_buffer(workspace, spec) else None
+    return Deleted(chunks, objects, consumer, buffer)
 
 
 def _finish_erasures(workspace: Workspace, archive: Archive) -> None:
@@ -108,15 +113,19 @@ def _finish_erasures(workspace: Workspace, archive: Archive) -> None:
 
 def check(workspace: Workspace, spec: ArchiveSpec) -> None:
     """Raises OperatorError where NATS is not set, SourceError where it does not answer, if the archive has a durable
-    to be deleted with it: without the archive nothing would say that the durable is to go."""
-    if not spec.owns_durable:
+    or a buffer to be deleted with it: without the archive nothing would say that it is to go."""
+    if not spec.owns_durable and not spec.buffer:
         return
+    what = f"buffer {spec.buffer}" if spec.buffer else f"consumer {spec.durable}"
     try:
-        find_durable(workspace.link, spec.stream, spec.own_durable)
+        if spec.buffer:
+            find_stream(workspace.link, spec.buffer)
+        else:
+            find_durable(workspace.link, spec.stream, spec.own_durable)
     except (OperatorError, SourceError) as error:
         raise type(error)(
-            f"Archive {spec.name} was not deleted: its consumer {spec.durable} of stream {spec.stream} is to go with "
-            f"it, or to be kept. {error.what}",
+            f"Archive {spec.name} was not deleted: its {what} of stream {spec.stream} is to go with it, or to be kept. "
+            f"{error.what}",
             error.hint,
         ) from error
 
@@ -129,4 +138,14 @@ def _drop(workspace: Workspace, spec: ArchiveSpec) -> bool:
             f"Archive {spec.name} is deleted, and its consumer {spec.durable} of stream {spec.stream} is not: "
             f"{error.what}",
             "Delete it: the stream keeps messages for it",
+        ) from error
+
+
+def _drop_buffer(workspace: Workspace, spec: ArchiveSpec) -> bool:
+    try:
+        return drop_buffer(workspace, spec)
+    except SourceError as error:
+        raise SourceError(
+            f"Archive {spec.name} is deleted, and its buffer {spec.buffer} is not: {error.what}",
+            "Delete this stream: it goes on mirroring",
         ) from error

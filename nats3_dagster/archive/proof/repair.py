@@ -26,6 +26,7 @@ from nats3_dagster.chunks import open_chunk
 from nats3_dagster.chunks.footer import DAMAGED
 from nats3_dagster.errors import ChunkError, Conflict, ObjectMissing, OperatorError
 from nats3_dagster.fault_points import fault_point
+from nats3_dagster.jetstream.streams import confirm_origin
 from nats3_dagster.model import NOT_MISSING, REMOVED, Archive, Chunk, ChunkMeta, Gap, StreamState, clipped
 from nats3_dagster.model.numbers import Int64s
 from nats3_dagster.model.stream import without
@@ -203,6 +204,7 @@ def _capture(
         for window in without([meta.covers], removed)
         for outcome in RangeCapture(job, window, workspace.link, captured).outcomes()
     ]
+    confirm_origin(workspace.link, state.incarnation)
     if removed and meta.absent_reason:
         outcomes.append(Gap(meta.incarnation, removed, meta.absent_reason))
     return captured, outcomes

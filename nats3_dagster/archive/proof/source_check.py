@@ -24,6 +24,7 @@ from nats3_dagster.hours import HOUR_NS, hour_of
 from nats3_dagster.jetstream.read.contents import first_held
 from nats3_dagster.jetstream.read.leader_read import messages_of
 from nats3_dagster.jetstream.read.reader import ReadSpec, read_batches
+from nats3_dagster.jetstream.streams import confirm_origin
 from nats3_dagster.model import REMOVED, Archive, Chunk, ChunkMeta, Gap, Reason, SeqRange, StreamState, clipped
 from nats3_dagster.model.messages import MESSAGES
 from nats3_dagster.model.numbers import Int64s
@@ -161,7 +162,9 @@ def _read(workspace: Workspace, archive: Archive, state: StreamState, seqs: SeqR
     subjects = _subjects(archive, state, seqs)
     if state.config.get("retention") == "workqueue":  # it refuses a consumer beside the archive's own
         return messages_of(workspace.link, state.incarnation, seqs, subjects)
-    return table_of(read_batches(workspace.settings.nats, ReadSpec(state.incarnation, seqs, subjects)))
+    messages = table_of(read_batches(workspace.settings.nats, ReadSpec(state.incarnation, seqs, subjects)))
+    confirm_origin(workspace.link, state.incarnation)
+    return messages
 
 
 def _subjects(archive: Archive, state: StreamState, seqs: SeqRange) -> tuple[str, ...]:

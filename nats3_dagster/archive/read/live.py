@@ -35,7 +35,8 @@ def tail(
     life = newest.incarnation
     began = time.monotonic()
     while not progress.is_at_end:
-        state = source_state(workspace, archive)
+        # Of a buffer it would have to be asked after each batch whose messages these are: a capture does so.
+        state = source_state(workspace, archive).own
         if changed := recreated_error(archive, coverages, state):
             raise changed
         if state.incarnation != life:

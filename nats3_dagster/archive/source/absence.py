@@ -66,13 +66,14 @@ class Absences:
         """`removing`: the settings that removed messages of this incarnation at any time. `filtered`: whether the
         archive takes some subjects only; then nothing says which absent sequence it would have taken. `given_up`:
         whether the archive had some of the absent messages, in an object that was lost."""
-        self._configs: list[Mapping[str, Any]] = [planned.config, removing]
+        self._configs: list[Mapping[str, Any]] = [*planned.configs, removing]
+        self._known = len(self._configs)
         self._state, self._filtered, self._given_up = planned, filtered, given_up
 
     def look(self, now: StreamState) -> None:
         """The stream's state after the absence was seen."""
         self._state = now
-        self._configs[2:] = [now.config]
+        self._configs[self._known :] = now.configs
 
     @property
     def inside(self) -> Reason:

@@ -14,7 +14,7 @@ from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import held_ranges, message_from
 from nats3_dagster.jetstream.read.times import first_seq_at
 from nats3_dagster.jetstream.take.durable import Durable
-from nats3_dagster.model import Archive, Deliveries, SeqRange, StreamState, clipped
+from nats3_dagster.model import Archive, Deliveries, SeqRange, StreamState, clipped, without
 from nats3_dagster.workspace import Workspace
 
 
@@ -95,17 +95,17 @@ def backlog(workspace: Workspace, archive: Archive, state: StreamState, now_ns: 
 
     def age_s(first: int) -> float:
         # A deleted message has no time: then the next one's counts.
-        message = message_from(link, state.name, first)
+        message = message_from(link, state.read_stream, first)
         return age_of(message[1], state, now_ns) if message else 0.0
 
     # The same bounds as in a capture of the current hour: sequences, whatever the clock at the server did. Where an
     # earlier part of the hour is archived, the server has said it before, and a tick makes no consumer.
     opens = begin_of(workspace, archive, state.incarnation, hour_start(current))
     if opens is None or present[0].first < opens:
-        opens = first_seq_at(link, state.name, hour_start(current))
+        opens = first_seq_at(link, state.read_stream, hour_start(current))
     ends = state.last_seq + 1
     if state.last_ns >= hour_start(current) + HOUR_NS:  # its clock is ahead of the host's: that hour is for later
-        ends = first_seq_at(link, state.name, hour_start(current) + HOUR_NS)
+        ends = first_seq_at(link, state.read_stream, hour_start(current) + HOUR_NS)
     in_open_hour = clipped(present, SeqRange(opens, ends - 1))
     count = sum(r.size for r in in_open_hour)
     ahead = sum(r.size for r in clipped(present, SeqRange(ends, state.last_seq)))
@@ -187,5 +187,7 @@ def _missing(workspace: Workspace, archive: Archive, state: StreamState) -> tupl
 
 def _split(state: StreamState, missing: Sequence[SeqRange]) -> tuple[list[SeqRange], int]:
     """Returns the missing sequences that the stream still has, and the number of those that it no longer has."""
-    present = clipped(missing, SeqRange(state.first_seq, state.last_seq))
-    return present, sum(r.size for r in missing) - sum(r.size for r in present)
+    lost: Sequence[SeqRange] = missing
+    for held in (state, state.own) if state.origin else (state,):
+        lost = without(lost, [SeqRange(held.first_seq, held.last_seq)] if held.first_seq <= held.last_seq else [])
+    return list(without(missing, lost)), sum(r.size for r in lost)

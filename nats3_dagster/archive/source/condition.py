@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from nats3_dagster.archive.source.backlog import Backlog, age_of, uncaptured, uncaptured_ahead
+from nats3_dagster.archive.source.buffers import joined
 from nats3_dagster.archive.source.durables import consumer_missing_error as consumer_gone
 from nats3_dagster.archive.source.restored import as_archived, continuing
 from nats3_dagster.archive.source.stream_changes import (
@@ -21,7 +22,7 @@ from nats3_dagster.archive.source.stream_changes import (
     unfinished_error,
     witness_error,
 )
-from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, UnknownStream
+from nats3_dagster.errors import Nats3Error, OperatorError, SourceError, StreamChanged, UnknownStream
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.read.contents import message_times, messages_from
 from nats3_dagster.jetstream.streams import stream_states
@@ -33,7 +34,7 @@ from nats3_dagster.workspace import Workspace
 PATIENCE_S, STREAM_PATIENCE_S = 1.8, 1.5
 # How long one answer is given to all that ask.
 FRESH_S = 1.0
-SourceState = Literal["ok", "missing", "recreated", "shrunk", "unreachable", "consumer_missing"]
+SourceState = Literal["ok", "missing", "recreated", "shrunk", "unreachable", "consumer_missing", "buffer_missing"]
 SOURCE_STATES: tuple[SourceState, ...] = get_args(SourceState)
 
 
@@ -43,6 +44,7 @@ class Condition:
 
     # `recreated`: deleted and made again. `shrunk`: it forgot messages that are archived of it. `unreachable`: NATS
     # did not answer, or did not tell. `consumer_missing`: the durable of an archive of the mode `consumer` was deleted.
+    # `buffer_missing`: the buffer that it is read from was deleted, or was changed.
     source: SourceState
     # What is wrong and what to do; None where the source is ok.
     error: Nats3Error | None = None
@@ -67,6 +69,9 @@ def _asked(workspace: Workspace, archives: Sequence[Archive], aged: bool) -> dic
     with ExitStack() as opened:
         try:
             link = _open(workspace, opened)
+            # Before their streams: see `buffers.joined`.
+            names_of_buffers = {archive.spec.buffer for archive in archives if archive.spec.buffer}
+            buffers = stream_states(link, names_of_buffers, STREAM_PATIENCE_S) if names_of_buffers else {}
             states = stream_states(link, {archive.spec.stream for archive in archives}, STREAM_PATIENCE_S)
             names = {(a.spec.stream, a.spec.durable) for a in archives if a.spec.durable}
             durables = {(stream, name): find_durable(link, stream, name) for stream, name in names if name}
@@ -89,6 +94,9 @@ def _asked(workspace: Workspace, archives: Sequence[Archive], aged: bool) -> dic
             found[archive.id] = _compared(
                 workspace, link, archive, states[stream], known.get(archive.id), durable, accounted
             )
+            if archive.spec.buffer:
+                buffer = buffers[archive.spec.buffer]
+                found[archive.id] = _buffered(archive, found[archive.id], known.get(archive.id), buffer)
             witness = witnesses.get(archive.id)
             time_ns = times.get((archive.spec.stream, witness.seq)) if witness else None
             if witness and time_ns and (changed := witness_error(archive, witness, Witness(witness.seq, time_ns))):
@@ -115,7 +123,7 @@ def _aged(
     """The conditions with the age of what waits; one whose age cannot be asked is `unreachable`."""
     now_ns = time.time_ns()
     oldest = {
-        archive.id: (archive.spec.stream, waiting.first_seq)
+        archive.id: (waiting.state.holder(waiting.first_seq), waiting.first_seq)
         for archive in archives
         if (waiting := found[archive.id].waiting) and waiting.first_seq is not None
     }
@@ -201,6 +209,22 @@ def _compared(
         return Condition("consumer_missing", consumer_gone(archive))
     assert missing is not None, "of every stream that is the one archived"
     return Condition("ok", waiting=uncaptured(archive, state, missing, durable, deliveries))
+
+
+def _buffered(
+    archive: Archive, found: Condition, known: CoverageNow | None, buffer: StreamState | SourceError | UnknownStream
+) -> Condition:
+    """The condition of an archive that is read from this buffer. `found`: that of its stream alone."""
+    if found.waiting is None:
+        return found
+    if isinstance(buffer, SourceError):
+        return Condition("unreachable", buffer)
+    try:
+        state = joined(archive, found.waiting.state, None if isinstance(buffer, UnknownStream) else buffer)
+    except StreamChanged as error:
+        return Condition("buffer_missing", error)
+    # What of these sequences neither of both has is lost, also where the buffer has not come so far.
+    return Condition("ok", waiting=uncaptured(archive, state, (known.missing if known else None) or ()))
 
 
 class RecentConditions:

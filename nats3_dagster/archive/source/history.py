@@ -76,7 +76,7 @@ def _shared(
         if reader is None:
             return None
         newest = reader.footer.row_groups[-1].last_seq
-        message = link.call(next_json, state.name, newest, ">")
+        message = link.call(next_json, state.read_stream, newest, ">")
         if message and int(message["seq"]) == newest and is_same(reader, newest, message):
             agreed = newest if not disagreement(link, reader, state.incarnation) else 0
         else:
@@ -101,7 +101,7 @@ def _search(
     while low <= high:
         # The end first: a stream that is restored and not written to agrees there.
         middle = high if not agreed and high == state.last_seq else (low + high) // 2
-        seq, same = _compared(workspace, link, archive, coverage, state.name, SeqRange(middle, high))
+        seq, same = _compared(workspace, link, archive, coverage, state.read_stream, SeqRange(middle, high))
         if same:
             agreed, low = seq, seq + 1
         else:

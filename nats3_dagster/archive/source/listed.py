@@ -31,13 +31,14 @@ def list_streams(workspace: Workspace, archives: Sequence[Archive]) -> Listed:
     changed in another. Raises SourceError, CatalogError; OperatorError for a server that is too old."""
     check_version(server_info(workspace.link))
     states = {state.name: state for state in all_streams(workspace.link)}
-    # A durable is no part of a listing.
-    comparable = [(a, states[a.spec.stream]) for a in archives if a.spec.mode != "consumer" and a.spec.stream in states]
+    # A durable is no part of a listing, and a buffer is to be asked before its stream.
+    listed = [a for a in archives if a.spec.mode != "consumer" and not a.spec.buffer and a.spec.stream in states]
+    comparable = [(a, states[a.spec.stream]) for a in listed]
     contents = workspace.catalog.coverage.now(comparable) if comparable else {}
     waiting: dict[int, Backlog] = {}
-    for archive, listed in comparable:
+    for archive, now in comparable:
         coverages, missing = contents[archive.id].coverages, contents[archive.id].missing
-        state = as_archived(listed, coverages)
+        state = as_archived(now, coverages)
         is_other = (
             unfinished_error(archive, state)
             or recreated_error(archive, coverages, state)

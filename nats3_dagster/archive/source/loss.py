@@ -83,7 +83,7 @@ def time_to_loss(waiting: Backlog, *, paused: bool = False, max_age_s: int | Non
     """Computes it by the stream's limits on age, messages and bytes. What counts is where the oldest uncaptured message
     lies between the stream's head and its end, not how many wait: one hole at the head is lost next. `paused`: whether
     the archive is. `max_age_s`: its threshold, where a late capture is to count."""
-    state, config = waiting.state, waiting.state.config
+    state, config = waiting.state, waiting.state.keeping
     sequences = max(state.last_seq - state.first_seq + 1, 1)
     tail = 0.0 if waiting.first_seq is None else (state.last_seq - waiting.first_seq + 1) / sequences
     ways = [(waiting.behind_s, int(config.get("max_age") or 0) / SECOND_NS, "max_age")]

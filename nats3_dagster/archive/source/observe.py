@@ -1,7 +1,8 @@
 """The source of an archive as it is now. Asking writes nothing: `captures/open.py` keeps what a capture saw."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from nats3_dagster.archive.source.buffers import read_through_buffer
 from nats3_dagster.archive.source.requirements import check_retention, check_sequences
 from nats3_dagster.archive.source.restored import History, as_archived, continuing
 from nats3_dagster.archive.source.stream_changes import (
@@ -13,7 +14,7 @@ from nats3_dagster.archive.source.stream_changes import (
 from nats3_dagster.errors import StreamChanged, UnknownStream
 from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state
-from nats3_dagster.model import Archive, StreamState
+from nats3_dagster.model import Archive, SeqRange, StreamState
 from nats3_dagster.workspace import Workspace
 
 
@@ -82,8 +83,26 @@ def source_state(workspace: Workspace, archive: Archive) -> StreamState:
 
 
 def _state(workspace: Workspace, archive: Archive) -> StreamState:
-    """The stream as the server has it. Raises UnknownStream, with the archive's next step, if it is gone."""
+    """The stream as the server has it, read from its buffer where the archive has one. Raises UnknownStream, with the
+    archive's next step, if it is gone; StreamChanged if the buffer is."""
     try:
+        if archive.spec.buffer:
+            return _reachable(workspace, archive, read_through_buffer(workspace, archive))
         return stream_state(workspace.link, archive.spec.stream)
     except UnknownStream as error:
         raise missing_error(archive, error) from error
+
+
+def _reachable(workspace: Workspace, archive: Archive, state: StreamState) -> StreamState:
+    """The stream's own state up to where its buffer begins, if the archive misses messages there that the stream still
+    has, as after a long pause: they are read first. Elsewhere the state as it is read from the buffer."""
+    own = state.own
+    if not state.origin or own.first_seq >= state.first_seq:
+        return state
+    named = as_archived(state, workspace.catalog.coverage.all(archive))
+    before = SeqRange(own.first_seq, state.first_seq - 1)
+    if named.incarnation not in workspace.catalog.coverage.incarnations(archive):
+        return state
+    if not workspace.catalog.coverage.missing(archive, named.incarnation, before):
+        return state
+    return replace(own, last_seq=before.last, origin=own, buffer=state.buffer)

@@ -5,6 +5,7 @@ from nats3_dagster.jetstream.read.contents import next_message
 from nats3_dagster.jetstream.server import check_version, server_info
 from nats3_dagster.jetstream.streams import stream_state
 from nats3_dagster.model import ArchiveSpec, StreamState
+from nats3_dagster.model.stream import buffer_of
 from nats3_dagster.steps import Next
 from nats3_dagster.subjects import Transform, covers, has_mixed_token, overlap
 from nats3_dagster.workspace import Workspace
@@ -20,6 +21,7 @@ def check_source(workspace: Workspace, spec: ArchiveSpec) -> StreamState:
     for one of the filters, or is on a server that is too old."""
     check_version(server_info(workspace.link))
     state = stream_state(workspace.link, spec.stream)
+    check_no_buffer(state)
     check_retention(spec, state)
     check_sequences(state)
     subjects = _stored_subjects(state)
@@ -56,6 +58,13 @@ def _stored_subjects(state: StreamState) -> tuple[str, ...]:
     except OperatorError:  # a function that is unknown here
         return ()
     return stored, *(subject for subject in state.subjects if not covers(source, subject))
+
+
+def check_no_buffer(state: StreamState) -> None:
+    """Raises OperatorError for the buffer of an archive: what it has is its origin's, and goes with that archive."""
+    if owner := buffer_of(state):
+        what = f"Stream {state.name} is the buffer of archive {owner}"
+        raise OperatorError(what, "Archive the stream that it mirrors", field="stream")
 
 
 def check_sequences(state: StreamState) -> None:

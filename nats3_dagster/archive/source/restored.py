@@ -38,8 +38,9 @@ def as_archived(state: StreamState, coverages: Sequence[Coverage]) -> StreamStat
 
 def continuing(state: StreamState, incarnation: Incarnation) -> StreamState:
     """The state of a restored stream, as one of the incarnation that it continues."""
+    now = state.incarnation
     return replace(
-        state, incarnation=Incarnation(incarnation.stream, incarnation.created_ns, state.incarnation.created_ns)
+        state, incarnation=Incarnation(incarnation.stream, incarnation.created_ns, now.created_ns, now.buffer)
     )
 
 
@@ -47,4 +48,4 @@ def _named(state: StreamState, own: Incarnation) -> StreamState:
     created_ns = state.incarnation.created_ns
     if created_ns != own.created_ns:
         return continuing(state, own)
-    return replace(state, incarnation=replace(own, restored_ns=0))
+    return replace(state, incarnation=replace(own, restored_ns=0, buffer=state.incarnation.buffer))

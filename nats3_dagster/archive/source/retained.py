@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.model import StreamState
+from nats3_dagster.model.archive_spec import CAPTURES
 
-# Captures that a message should live through: one may fail, and the next one come late.
-CAPTURES = 3
 # A rate of fewer messages says nothing, nor does one of a shorter time, unless the stream is full of it.
 _MESSAGES, _SPAN_S, _FULL = 10, 60.0, 0.9
 

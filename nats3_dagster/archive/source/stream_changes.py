@@ -12,7 +12,7 @@ from nats3_dagster.model.stream import is_unfinished
 from nats3_dagster.steps import Next
 from nats3_dagster.workspace import Workspace
 
-_AFTER_FORGETTING = "Create another archive of the stream for what comes, and set sync_interval: always on the server"
+AFTER_FORGETTING = "Create another archive of the stream for what comes, and set sync_interval: always on the server"
 
 
 def missing_error(archive: Archive, error: UnknownStream) -> UnknownStream:
@@ -63,7 +63,7 @@ def truncated_error(archive: Archive, coverages: Iterable[Coverage], state: Stre
     forget its newest messages and give their sequences to others: these would count as captured. (A purge or a delete
     never lowers the last sequence.)"""
     return ends_before_error(
-        archive, state, max((c.last for c in coverages if c.incarnation == state.incarnation), default=0)
+        archive, state.own, max((c.last for c in coverages if c.incarnation == state.incarnation), default=0)
     )
 
 
@@ -74,7 +74,7 @@ def ends_before_error(archive: Archive, state: StreamState, archived: int) -> St
     return StreamChanged(
         f"Stream {state.name} ends at sequence {state.last_seq}, and archive {archive.name} holds it up to {archived}: "
         "the server forgot messages, and gives their sequences to new ones",
-        _AFTER_FORGETTING,
+        AFTER_FORGETTING,
     )
 
 
@@ -84,8 +84,20 @@ def forgotten_error(workspace: Workspace, archive: Archive, state: StreamState) 
     coverage = workspace.catalog.coverage
     if changed := truncated_error(archive, [coverage.of(archive, state.incarnation)], state):
         return changed
+    if changed := _differs_from_buffer(workspace.link, archive, state):
+        return changed
     witness = coverage.witness(archive, state.incarnation)
     return rewritten_error(workspace.link, archive, state, witness) if witness else None
+
+
+def _differs_from_buffer(link: Link, archive: Archive, state: StreamState) -> StreamChanged | None:
+    """The error if the stream has another message than its buffer at the first sequence that it still has. A buffer
+    passes over sequences that it has, though the stream gave them to others."""
+    own = state.own
+    if not state.incarnation.buffer or not own.messages:
+        return None
+    held = witness_at(link, state.read_stream, own.first_seq)
+    return witness_error(archive, held, Witness(own.first_seq, own.first_ns)) if held else None
 
 
 def witness_at(link: Link, stream: str, seq: int) -> Witness | None:
@@ -97,9 +109,10 @@ def witness_at(link: Link, stream: str, seq: int) -> Witness | None:
 def rewritten_error(link: Link, archive: Archive, state: StreamState, witness: Witness) -> StreamChanged | None:
     """The error if the stream has another message at the witness' sequence. Where it has none, that says nothing.
     Raises SourceError."""
-    if not state.first_seq <= witness.seq <= state.last_seq:
+    own = state.own
+    if not own.first_seq <= witness.seq <= own.last_seq:
         return None
-    return witness_error(archive, witness, witness_at(link, state.name, witness.seq))
+    return witness_error(archive, witness, witness_at(link, own.name, witness.seq))
 
 
 def witness_error(archive: Archive, witness: Witness, now: Witness | None) -> StreamChanged | None:
@@ -110,5 +123,5 @@ def witness_error(archive: Archive, witness: Witness, now: Witness | None) -> St
         f"Stream {archive.spec.stream} has a message of {format_time(now.time_ns)} at sequence {witness.seq}, and "
         f"archive {archive.name} holds one of {format_time(witness.time_ns)} there: the server forgot messages, "
         "and gave their sequences to new ones",
-        _AFTER_FORGETTING,
+        AFTER_FORGETTING,
     )

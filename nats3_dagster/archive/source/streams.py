@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from nats3_dagster.archive.source.absence import early_removal
-from nats3_dagster.archive.source.requirements import check_retention, check_sequences
+from nats3_dagster.archive.source.requirements import check_no_buffer, check_retention, check_sequences
 from nats3_dagster.errors import Nats3Error, OperatorError
 from nats3_dagster.hours import SECOND_NS
 from nats3_dagster.jetstream import streams
@@ -131,6 +131,7 @@ def verdict(state: StreamState) -> Verdict:
     """Uses the same rules as `store create`."""
     reading, early = ArchiveSpec("any", state.name, "any"), early_removal(state.config)
     try:
+        check_no_buffer(state)
         check_sequences(state)
     except OperatorError as error:
         return Verdict(None, error, early)

@@ -84,7 +84,7 @@ class _Windows:
 
     def _hour(self, seq: int) -> int:
         """The hour since 1970 whose window holds the sequence."""
-        message = message_from(self._link, self._state.name, seq)
+        message = message_from(self._link, self._state.read_stream, seq)
         guess = (message[1] if message else max(self._state.last_ns, 0)) // HOUR_NS
         # Near the guess first, then further and further: the clock may have been wrong by months.
         step, low, high = 1, guess, guess + 1
@@ -101,5 +101,5 @@ class _Windows:
     def _first_seq(self, hour: int) -> int:
         """The first sequence of the hour's window."""
         if hour not in self._first_seqs:
-            self._first_seqs[hour] = first_seq_at(self._link, self._state.name, hour * HOUR_NS)
+            self._first_seqs[hour] = first_seq_at(self._link, self._state.read_stream, hour * HOUR_NS)
         return self._first_seqs[hour]

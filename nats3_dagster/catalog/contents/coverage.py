@@ -44,9 +44,11 @@ class Coverages:
                 self._begin(sql, archive, state, incarnation)
 
     def observe_all(self, states: Sequence[StreamState]) -> None:
-        """Record the states of streams whose incarnations are known, in one statement; the others are left out."""
+        """Record the states of streams whose incarnations are known, in one statement; the others are left out. Of one
+        that is read from a buffer its own."""
         if not states:
             return
+        states = [state.own for state in states]
         with self._session.transaction() as sql:
             sql.run(
                 "observe_streams",
@@ -169,6 +171,8 @@ class Coverages:
         return row.removing if row else {}
 
     def _record_state(self, sql: Statements, state: StreamState) -> int:
+        """Records the stream's own state. Archives of one stream share it, whether they have a buffer or not."""
+        state = state.own
         return sql.value(
             int,
             "observe_stream",

@@ -1,11 +1,13 @@
--- name: create_archive(name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, group_name, owners, tags, kinds, pool, retries, retry_delay_s, fail_window_s, warn_window_s, job_id, paused, created_at, former_filters, presets)
+-- name: create_archive(name, job_name, stream, bucket, prefix, subjects, mode, durable, buffer_s, buffer_bytes, max_messages, max_bytes, max_age_s, zstd_level, compact_after_s, compact_below, keep_s, keep_bytes, copies, group_name, owners, tags, kinds, pool, retries, retry_delay_s, fail_window_s, warn_window_s, job_id, paused, created_at, former_filters, presets)
 -- The archive: a new one, or one as its bucket says that it was. Without a job_id or a created_at it gets them now.
 insert into nats3.archive
-    (name, job_name, stream, bucket, prefix, subjects, mode, durable, max_messages, max_bytes, max_age_s, zstd_level,
+    (name, job_name, stream, bucket, prefix, subjects, mode, durable, buffer_s, buffer_bytes,
+     max_messages, max_bytes, max_age_s, zstd_level,
      compact_after_s, compact_below, keep_s, keep_bytes, copies,
      group_name, owners, tags, kinds, pool, retries, retry_delay_s, fail_window_s, warn_window_s,
      job_id, paused, created_at, former_filters, presets)
-values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :max_messages, :max_bytes, :max_age_s,
+values (:name, :job_name, :stream, :bucket, :prefix, :subjects::text[], :mode, :durable, :buffer_s, :buffer_bytes,
+        :max_messages, :max_bytes, :max_age_s,
         :zstd_level, :compact_after_s, :compact_below, :keep_s, :keep_bytes, :copies::text[],
         :group_name, :owners::text[], :tags::text[], :kinds::text[], :pool, :retries, :retry_delay_s, :fail_window_s,
         :warn_window_s,

@@ -30,12 +30,13 @@ def delete(
     yes: Yes = False,
     purge: Annotated[bool, typer.Option("--purge", help="Delete the chunk objects as well.")] = False,
     keep_consumer: Annotated[
-        bool, typer.Option("--keep-consumer", help="Keep the durable consumer that the archive made in the stream.")
+        bool, typer.Option("--keep-consumer", help="Keep the durable consumer, or the buffer, that the archive made.")
     ] = False,
     output: Output = Format.table,
 ) -> None:
     """Delete an archive from the catalog. Its objects stay unless --purge is given, which may be given later as well,
-    and again after it failed. The consumer that it made is deleted, and the stream no longer keeps messages for it."""
+    and again after it failed. The consumer that it made is deleted, and the stream no longer keeps messages for it; its
+    buffer is deleted too."""
     settings = Settings.load()
     with server(settings) as api:
         if api:
@@ -54,7 +55,8 @@ def delete(
             messages = counted(sum(c.messages for c in planned.holdings.coverages), "message")
             objects = ", and deletes their objects for good" if purge else "; their objects stay"
             consumer = views.consumer_to_delete(name, spec.stream, spec.durable, keep_consumer)
-            confirm(f"This deletes archive {name} with {chunks} ({messages}){objects}{consumer}", yes)
+            buffer = views.buffer_to_delete(name, spec.buffer_s, keep_consumer)
+            confirm(f"This deletes archive {name} with {chunks} ({messages}){objects}{consumer}{buffer}", yes)
         else:
             left = counted(planned.left, "object")
             confirm(f"Archive {name} was deleted before. This deletes {left} of it for good", yes)
@@ -132,6 +134,7 @@ def _delete_at(api: Server, name: str, purge: bool, keep_consumer: bool, yes: bo
     consumer = ""
     if known:
         consumer = views.consumer_to_delete(known["archive"], known["stream"], known["consumer"], keep_consumer)
+        consumer += views.buffer_to_delete(known["archive"], known["buffer_s"], keep_consumer)
     confirm(f"This deletes archive {known['archive'] if known else name}{objects}{consumer}", yes)
     gone = api.delete_archive(known["id"] if known else name, purge=purge, keep_consumer=keep_consumer)
     _show(gone, output)
@@ -139,5 +142,5 @@ def _delete_at(api: Server, name: str, purge: bool, keep_consumer: bool, yes: bo
 
 def _show(gone: DeletedArchive, output: Format) -> None:
     lines: dict[str, object] = {"deleted": gone.archive, "chunks": gone.chunks, "objects deleted": gone.objects_deleted}
-    consumer = {"consumer deleted": gone.consumer_deleted} if gone.consumer_deleted else {}
-    show_one(output, gone.plain(), lines | consumer)
+    made = {"consumer deleted": gone.consumer_deleted, "buffer deleted": gone.buffer_deleted}
+    show_one(output, gone.plain(), lines | {name: one for name, one in made.items() if one})

@@ -5,7 +5,7 @@ from typing import Any
 
 from nats3_dagster.cli.terminal.output import Columns, Prose, Size, text_of, when
 from nats3_dagster.model import ArchiveSpec
-from nats3_dagster.model.archive_spec import own_durable
+from nats3_dagster.model.archive_spec import own_buffer, own_durable
 from nats3_dagster.model.dagster_settings import DAGSTER_SETTINGS
 from nats3_dagster.model.spec_table import Setting, settings_of
 
@@ -18,6 +18,7 @@ _SOURCE_STATES = {
     "shrunk": "stream lost its end",
     "unreachable": "NATS not reachable",
     "consumer_missing": "consumer missing",
+    "buffer_missing": "buffer missing",
 }
 
 
@@ -38,6 +39,15 @@ def consumer_to_delete(archive: str, stream: str, durable: str | None, keep: boo
     return (
         f". It also deletes consumer {durable} of stream {stream}; of a stream with interest retention, "
         "messages that only it waits for go with it"
+    )
+
+
+def buffer_to_delete(archive: str, buffer_s: int, keep: bool) -> str:
+    """Returns the end of a sentence about the buffer of an archive that is to be deleted."""
+    if not buffer_s:
+        return ""
+    return (
+        f". Its buffer {own_buffer(archive)} stays" if keep else f". It also deletes its buffer {own_buffer(archive)}"
     )
 
 

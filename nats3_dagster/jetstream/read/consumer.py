@@ -110,7 +110,7 @@ class RangeConsumer:
             if task:
                 task.cancel()
         if self._client.is_connected:
-            await delete_consumer(self._client, self._incarnation.stream, self.name)
+            await delete_consumer(self._client, self._incarnation.read_stream, self.name)
 
     def processed(self, size: int) -> None:
         """The caller processed what was delivered as `size` bytes of frames."""
@@ -130,7 +130,7 @@ class RangeConsumer:
             state = await same_stream_info(self._client, self._incarnation)
             if self.server in ("", state.leader) or not state.leader:
                 return created, state
-            await delete_consumer(self._client, self._incarnation.stream, self.name)
+            await delete_consumer(self._client, self._incarnation.read_stream, self.name)
         raise SourceError(
             f"None of {DRAWS} consumers of {self._incarnation.stream} was put on the server that leads it",
             "Let another server lead it (nats stream cluster step-down)",
@@ -151,14 +151,14 @@ class RangeConsumer:
             config["filter_subject"] = self.filters[0]
         elif self.filters:
             config["filter_subjects"] = list(self.filters)
-        stream = self._incarnation.stream
+        stream = self._incarnation.read_stream
         try:
             created = await request(
                 self._client, f"CONSUMER.CREATE.{stream}.{self.name}", {"stream_name": stream, "config": config}
             )
         except Refused as error:
             if error.code == ErrCode.STREAM_NOT_FOUND:
-                raise stream_changed(self._incarnation, "deleted") from error
+                raise stream_changed(self._incarnation, "deleted", stream) from error
             if error.code in (ErrCode.FILTER_NOT_IN_STREAM, ErrCode.FILTERS_OVERLAP) and self.filters:
                 # 2.9 refuses filters wider than the stream's subjects: then the caller selects.
                 self.filters = ()
@@ -261,7 +261,7 @@ class RangeConsumer:
                 "idle_heartbeat": int(HEARTBEAT_S * SECOND_NS),
             }
             self._client.post(
-                f"{self._client.api}.CONSUMER.MSG.NEXT.{self._incarnation.stream}.{self.name}",
+                f"{self._client.api}.CONSUMER.MSG.NEXT.{self._incarnation.read_stream}.{self.name}",
                 f"{self._inbox}.{self._requests}",
                 json.dumps(body).encode(),
             )
@@ -299,7 +299,7 @@ class RangeConsumer:
     async def _probe(self) -> None:
         received = self._received
         try:
-            path = f"CONSUMER.INFO.{self._incarnation.stream}.{self.name}"
+            path = f"CONSUMER.INFO.{self._incarnation.read_stream}.{self.name}"
             info = await request(self._client, path, patience_s=0)
         except SourceError as error:
             self._finish(Lost(f"The consumer does not answer: {error.what}"))

@@ -111,6 +111,13 @@ async def last_json(client: Connection, stream: str, within: SeqRange, subject: 
     return last
 
 
+def _questions(incarnation: Incarnation, filters: Sequence[str]) -> list[tuple[str, str]]:
+    """The streams to be asked, each with a filter. Of a stream that is read from a buffer both are asked: the stream
+    may still have what was taken out of the buffer."""
+    streams = dict.fromkeys((incarnation.read_stream, incarnation.stream))
+    return [(stream, subject) for stream in streams for subject in filters or (">",)]
+
+
 async def first_held(
     client: Connection, incarnation: Incarnation, seqs: SeqRange, filters: Sequence[str]
 ) -> int | None:
@@ -119,8 +126,8 @@ async def first_held(
 
     It is the leader's word, because a consumer's is no proof: it lives on any replica, also on one that lags, and its
     server may count too few messages as pending while others are stored and removed at once. Raises StreamChanged."""
-    for subject in filters or (">",):
-        message = await next_message(client, incarnation.stream, seqs.first, subject)
+    for stream, subject in _questions(incarnation, filters):
+        message = await next_message(client, stream, seqs.first, subject)
         if message and message[0] <= seqs.last:
             return message[0]
     # Asked last: a stream that was made again meanwhile answered for the one that was asked for.
@@ -135,9 +142,9 @@ def held_ranges(
     that it held none when it was asked. Raises StreamChanged."""
 
     async def one(client: Connection, seqs: SeqRange, turn: asyncio.Semaphore) -> int | None:
-        for subject in filters or (">",):
+        for stream, subject in _questions(incarnation, filters):
             async with turn:
-                message = await next_message(client, incarnation.stream, seqs.first, subject)
+                message = await next_message(client, stream, seqs.first, subject)
             if message and message[0] <= seqs.last:
                 return message[0]
         return None

@@ -55,7 +55,7 @@ async def _messages(client: Connection, incarnation: Incarnation, seqs: SeqRange
 
     async def one(seq: int) -> dict[str, Any] | None:
         async with turn:
-            return await exact_json(client, incarnation.stream, seq)
+            return await exact_json(client, incarnation.read_stream, seq)
 
     found = await asyncio.gather(*map(one, range(seqs.first, seqs.last + 1)))
     # Asked last: a stream that was made again meanwhile answered for the one that was asked for.
@@ -65,7 +65,7 @@ async def _messages(client: Connection, incarnation: Incarnation, seqs: SeqRange
 
 async def _next_seq(client: Connection, incarnation: Incarnation, seq: int, last: int) -> int:
     """The first sequence at `seq` or later, and up to `last`, that the leader holds; the one after `last` for none."""
-    message = await next_json(client, incarnation.stream, seq, ">")
+    message = await next_json(client, incarnation.read_stream, seq, ">")
     await same_stream_info(client, incarnation)
     return min(int(message["seq"]), last + 1) if message else last + 1
 

@@ -205,7 +205,7 @@ class _Session:
     async def _open(self, client: Connection) -> RangeConsumer:
         reading, spec = self._reading, self._reading.spec
         for name in reading.left_behind:
-            await delete_consumer(client, spec.incarnation.stream, name)
+            await delete_consumer(client, spec.incarnation.read_stream, name)
         reading.left_behind.clear()
         filters = _filters_for(spec.subjects, version_of(client.info))
         consumer = RangeConsumer(
