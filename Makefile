@@ -73,6 +73,7 @@ bench: setup
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.api)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.points)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.domain)
+	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.queues)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.subjects)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.exports)
 	@$(if $(ONLY),,$(RUN) $(BIN)/python -m nats3_dagster_tests.bench.query)

@@ -2,7 +2,8 @@
 
 Invariant: each measured path gets a stream of its own, filled before the clock starts, for what is taken is gone.
 
-    python -m nats3_dagster_tests.bench.queues [--messages 1000000] [--rounds 3] [--sizes 256,1024] [--cluster]
+    python -m nats3_dagster_tests.bench.queues [--messages 1000000] [--rounds 3] [--sizes 256,1024] [--only limit,take]
+        [--cluster]
 """
 
 import argparse
@@ -34,6 +35,7 @@ from nats3_dagster_tests.bench.tables import new_table, print_table
 from nats3_dagster_tests.support.servers.cluster import three_servers
 
 STREAM, NAME = "QUEUE", "queue"
+PATHS = ("limit", "take", "one by one")
 # As wide as an archive's own durable has it for chunks of this size.
 EXPLICIT = {"ack_policy": "explicit", "ack_wait": 60 * SECOND_NS, "max_ack_pending": 1_000_000, "max_deliver": -1}
 
@@ -43,6 +45,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", type=lambda text: [int(n) for n in text.split(",")], default=[256, 1024])
+    parser.add_argument("--only", default=",".join(PATHS))
     parser.add_argument("--cluster", action="store_true", help="three servers, streams of three copies")
     arguments = parser.parse_args()
     with ExitStack() as stack:
@@ -62,11 +65,12 @@ def _measure(settings: Settings, arguments: argparse.Namespace) -> None:
     table = new_table("medians; ratios within a round", "retention", "size", "path", "msg/s", "of limit", "peak MB")
     with session() as spark:
         spark_rows.peak_mb(spark)
-        paths: dict[str, Callable[[int], float]] = {
+        runs: dict[str, Callable[[int], float]] = {
             "limit": lambda count: _limit(settings, count),
             "take": lambda count: _take(spark, settings, count),
             "one by one": lambda count: _take(spark, settings, count, durable="mine"),
         }
+        paths = {path: runs[path] for path in arguments.only.split(",")}
         for retention in ("workqueue", "interest"):
             for size in arguments.sizes:
                 messages = arguments.messages * 256 // max(size, 256) // (4 if replicas > 1 else 1)
