@@ -19,6 +19,7 @@ from nats3_dagster_tests.deploy.files import documented_commands, services, upgr
 from nats3_dagster_tests.deploy.stack import LASTING, Stack, clone
 from nats3_dagster_tests.support import earlier
 from nats3_dagster_tests.support.dagster import backfills
+from nats3_dagster_tests.support.domain_client import DomainClient
 from nats3_dagster_tests.support.waiting import eventually
 
 pytestmark = [
@@ -133,6 +134,20 @@ def test_the_daemon_captures_a_stream(stack: Stack) -> None:
         most = {name: max(most[name], stack.engine.memory_mb(stack.container(name))) for name in LASTING}
     print(f"\nCaptured after {time.monotonic() - began:.0f} s; MB at rest {rest}, in a run {most}")
     assert stack.archived() == ALL
+
+
+def test_a_client_of_nats_reads_the_archive_in_its_domain(stack: Stack) -> None:
+    """The service `api` answers, and no server: none of the stack has a domain."""
+    with DomainClient(stack.nats_url, user="nats3", password=stack.secrets["nats_password"]) as client:
+        archive = client.client.jetstream(domain="archive")
+        metadata = client.run(archive.stream_info("EV")).config.metadata or {}
+        assert (metadata["nats3.archive"], metadata["nats3.archived_through"]) == ("events", str(ALL))
+        messages = [client.run(archive.get_msg("EV", seq=seq, direct=True)) for seq in (1, EACH + 1, ALL)]
+    assert [(message.seq, message.subject, message.data) for message in messages] == [
+        (1, "ev.0", b"0"),
+        (EACH + 1, f"ev.{EACH % 7}", b"%d" % EACH),
+        (ALL, "ev.a", b"%d" % (ALL - 1)),
+    ]
 
 
 @_thorough

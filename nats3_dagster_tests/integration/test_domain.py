@@ -18,6 +18,7 @@ from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.nats.serve import DomainServer
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support import captures
+from nats3_dagster_tests.support.replays import archived as capture
 from nats3_dagster_tests.support.runs import hours_of
 from nats3_dagster_tests.support.wire import Wire
 
@@ -129,6 +130,35 @@ def test_every_form_of_direct_get_is_answered_as_the_server_does(archived: Any, 
     requests += [("DIRECT.GET.EV.ev.a", {"seq": 3})]
     answers = zip(requests, Asked(nats.url).both(requests), strict=True)
     assert [(asked, ours, theirs) for asked, (theirs, ours) in answers if ours != theirs] == []
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_last_values_up_to_a_sequence_are_the_servers_in_an_archive_of_several_chunks(
+    workspace: Workspace, nats: NatsServer, wire: Wire, bucket: str, monkeypatch: pytest.MonkeyPatch, counted: bool
+) -> None:
+    """A subject's last message lies in an earlier chunk, in the one that the sequence cuts, or only after it.
+    `counted`: the catalog knows the subjects of each chunk."""
+    monkeypatch.setattr("nats3_dagster.chunks.meta.MAX_SUBJECTS", 256 if counted else 1)
+    wire.create_stream("EV", "ev.>", allow_direct=True)
+    chunks = [
+        ["ev.old", "ev.b.c", "ev.b.d", "ev.b.c", "ev.x"],
+        ["ev.b.c", "ev.é", "ev.x", "ev.b.c"],
+        ["ev.x", "ev.b.d", "ev.new", "ev.b.c", "ev.new"],
+    ]
+    for subjects in chunks:
+        wire.publish((subject, b"", subject.encode()) for subject in subjects)
+        capture(workspace, wire, "EV", bucket, "ev")
+    (archive,) = workspace.catalog.archives.all()
+    assert len(workspace.catalog.chunks.select(archive)) >= len(chunks)
+    wire.publish([("ev.b.c", b"", b"waits"), ("ev.later", b"", b"waits")])
+    last = wire.state("EV")["last_seq"]
+    filters = [["ev.>"], ["ev.b.*"], ["ev.*"], ["ev.old"], ["ev.new"], ["ev.b.c", "ev.later", "ev.old"], ["*.none"]]
+    ends = [{"up_to_seq": seq} for seq in range(1, last + 1)]
+    ends += [{"up_to_time": time} for time in times(wire, *range(1, last + 1))]
+    requests: list[tuple[str, Any]] = [("DIRECT.GET.EV", {"multi_last": f, **end}) for f in filters for end in ends]
+    with DomainServer(workspace.settings):
+        answers = zip(requests, Asked(nats.url).both(requests), strict=True)
+        assert [(asked, ours, theirs) for asked, (theirs, ours) in answers if ours != theirs] == []
 
 
 def test_every_form_of_stored_get_is_answered_as_the_server_does(archived: Any, nats: NatsServer, wire: Wire) -> None:

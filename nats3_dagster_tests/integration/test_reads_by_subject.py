@@ -8,6 +8,7 @@ import pytest
 
 from nats3_dagster.archive.read.cursor import Cursor
 from nats3_dagster.archive.read.subjects import last_of, last_values, next_of
+from nats3_dagster.catalog.session.statements import Statements
 from nats3_dagster.errors import OperatorError, Unknown
 from nats3_dagster.model import Incarnation, Selection
 from nats3_dagster.settings import Settings
@@ -141,6 +142,51 @@ def test_chunks_without_the_subject_are_not_read(case: Case, monkeypatch: pytest
     assert gets.count() <= 30
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_last_values_up_to_a_sequence_read_no_chunk_after_it(
+    case: Case, monkeypatch: pytest.MonkeyPatch, counted: bool
+) -> None:
+    workspace, archive, gets = case
+    monkeypatch.setattr("nats3_dagster.chunks.meta.MAX_SUBJECTS", 100 if counted else 1)
+    for n in range(10):
+        add_chunk(workspace, archive, [row(n * 3 + 1, "k.all"), row(n * 3 + 2, f"k.{n}"), row(n * 3 + 3, "k.all")])
+    gets.count()
+    # The sequence lies in the fifth chunk, before the last message there.
+    values = list(last_values(workspace, archive, "k.*", incarnation=LOGS, upto=14))
+    assert [(m.subject, m.seq) for m in values] == [
+        ("k.4", 14),
+        ("k.all", 13),
+        ("k.3", 11),
+        ("k.2", 8),
+        ("k.1", 5),
+        ("k.0", 2),
+    ]
+    assert gets.count() == 5
+
+
+def test_chunks_of_listed_subjects_are_looked_up_again_only_for_a_sequence_before_the_end(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of subjects has the newest chunk of each: of a hundred thousand, a second lookup costs as much again."""
+    workspace, archive, _ = case
+    for n in range(3):
+        add_chunk(workspace, archive, [row(n * 2 + 1, "k.all"), row(n * 2 + 2, f"k.{n}")])
+    statements = list[str]()
+    rows = Statements.rows
+
+    def noted_rows(self: Statements, kind: Any, statement: str, /, **values: object) -> list[Any]:
+        statements.append(statement)
+        return rows(self, kind, statement, **values)
+
+    monkeypatch.setattr(Statements, "rows", noted_rows)
+    for upto, seqs in ((None, [6, 5, 4, 2]), (6, [6, 5, 4, 2]), (5, [5, 4, 2])):
+        statements.clear()
+        values = last_values(workspace, archive, "k.*", incarnation=LOGS, upto=upto)
+        assert [message.seq for message in values] == seqs
+        assert statements.count("subjects_between") == 1
+        assert ("newest_counted" in statements) == (upto == 5)
+
+
 def test_row_groups_without_the_subject_are_not_read(case: Case) -> None:
     """A chunk as a compaction makes it: 30 row groups, one of which has the rare subject and another two keys."""
     workspace, archive, gets = case
@@ -158,6 +204,9 @@ def test_row_groups_without_the_subject_are_not_read(case: Case) -> None:
     assert gets.count() == 2
     assert last_of(workspace, archive, "rare", T0 + 2 * SECOND) is None
     assert gets.count() == 0
+    values = last_values(workspace, archive, ">", incarnation=LOGS, upto=14)
+    assert [(m.subject, m.seq) for m in values] == [("common", 14), ("key.a", 9), ("rare", 3)]
+    assert gets.count() == 3
 
 
 @pytest.mark.parametrize("few", [False, True])
