@@ -1,5 +1,6 @@
-"""NATS by WebSocket (nats.py#906): captures, replays and takes through ws:// and wss://."""
+"""NATS by WebSocket (nats.py#906): captures, replays and takes through ws:// and wss://, and through a proxy."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,13 @@ from nats3_dagster_tests.conftest import NatsFactory
 from nats3_dagster_tests.support import taking
 from nats3_dagster_tests.support.replays import archived, replayed
 from nats3_dagster_tests.support.servers.logins import Authority, tls_config
+from nats3_dagster_tests.support.servers.web_proxy import WebProxy
 from nats3_dagster_tests.support.wire import Wire
 
 pytestmark = pytest.mark.nats
 
 
-@pytest.mark.parametrize("scheme", ["ws", "wss"])
+@pytest.mark.parametrize("scheme", ["ws", "wss", "proxy"])
 def test_an_archive_and_its_replay(
     settings: Settings,
     nats_factory: NatsFactory,
@@ -34,10 +36,11 @@ def test_an_archive_and_its_replay(
     port, authority = free_port(), Authority(tmp_path)
     tls = tls_config(authority) if scheme == "wss" else "no_tls: true"
     server = nats_factory(config=f"websocket {{host: 127.0.0.1, port: {port}, {tls}}}")
-    monkeypatch.setenv("NATS3_NATS_URL", f"{scheme}://127.0.0.1:{port}")
+    proxy = WebProxy(f"ws://127.0.0.1:{port}") if scheme == "proxy" else None
+    monkeypatch.setenv("NATS3_NATS_URL", proxy.url if proxy else f"{scheme}://127.0.0.1:{port}")
     if scheme == "wss":
         monkeypatch.setenv("NATS3_NATS_TLS_CA", authority.file)
-    with Wire(server.url) as wire, Workspace(Settings.load()) as workspace:
+    with proxy or nullcontext(), Wire(server.url) as wire, Workspace(Settings.load()) as workspace:
         wire.create_stream("EV", "ev.>")
         wire.create_stream("BACK", "back.>", **({"allow_batched": True} if server.version >= (2, 14) else {}))
         wire.create_stream("JOBS", "jobs.>", retention="workqueue")
@@ -52,6 +55,7 @@ def test_an_archive_and_its_replay(
         archive = taking.make(workspace, bucket)
         taking.run(workspace, archive)
         assert [data for _, data in taking.content(workspace, archive)] == payloads[:500]
+    assert proxy is None or proxy.passed > 3
 
 
 def test_what_is_no_websocket_says_so(nats_factory: NatsFactory) -> None:
