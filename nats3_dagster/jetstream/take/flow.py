@@ -6,7 +6,8 @@ from 1 on without a hole; anything else ends the session, and what came before i
 
 import asyncio
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -119,7 +120,7 @@ class Flow:
                 raise Lost(f"Consumer {self._durable.name} left out messages, or delivered some twice or out of order")
             floor = Delivered(int(numbers[-1]), int(seqs[-1]))
             yield FlowBatch(decoded.batch, numbers)
-            self.link.loop.call_soon_threadsafe(self._processed, size)
+            self._in_loop(self._processed, size)
 
     @property
     def acknowledged(self) -> Delivered:
@@ -128,11 +129,15 @@ class Flow:
 
     def acknowledge(self, upto: Delivered, *, is_last: bool = False) -> None:
         """Let the answers to flow control acknowledge all messages up to this one. `is_last`: none will follow."""
-        self.link.loop.call_soon_threadsafe(self._acknowledge, upto, is_last)
+        self._in_loop(self._acknowledge, upto, is_last)
 
     def confirm(self) -> None:
         """Return when the server has what was acknowledged last. Raises SourceError if it does not say so."""
         self.link.call(self._confirm)
+
+    def _in_loop(self, call: Callable[..., None], *arguments: object) -> None:
+        with suppress(RuntimeError):  # its loop is closed: the connection was lost
+            self.link.loop.call_soon_threadsafe(call, *arguments)
 
     async def _open(self, client: Connection) -> None:
         self._client = client
