@@ -76,8 +76,8 @@ def test_the_example_of_the_docs(nats3: Command, bucket: str) -> None:
     Path("exported.yaml").write_text(nats3.ok("store", "export").out)
     assert "Nothing to do" in nats3.ok("store", "apply", "-f", "exported.yaml", "--prune").err
     assert nats3.ok("store", "export", "orders").out == (
-        f"archives:\n- name: orders\n  stream: ORDERS\n  bucket: {bucket}\n  max_messages: 1000000\n"
-        "  max_bytes: 67108864\n  max_age: 300s\n  zstd_level: 3\n  compact_after: 0s\n"
+        f"archives:\n- name: orders\n  stream: ORDERS\n  bucket: {bucket}\n  buffer: 0s\n  buffer_bytes: 0\n"
+        "  max_messages: 1000000\n  max_bytes: 67108864\n  max_age: 300s\n  zstd_level: 3\n  compact_after: 0s\n"
         "  compact_below: 33554432\n  keep: 0s\n  keep_bytes: 0\n"
     )
 

@@ -80,6 +80,8 @@ def test_an_archive_is_created_listed_paused_and_deleted(nats3: Command, events:
         "compact_below": 32 << 20,
         "keep_s": 0,
         "keep_bytes": 0,
+        "buffer_s": 0,
+        "buffer_bytes": 0,
         "copies": [],
         "group_name": "",
         "owners": [],

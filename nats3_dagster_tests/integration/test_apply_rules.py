@@ -88,9 +88,9 @@ def test_an_archive_that_cannot_have_the_settings_is_named(
 ) -> None:
     rules.create(two[0], AccountRule("all", bucket, take_queues=True))
     follow(two[0])
-    # Another program gives the consumer a limit with which it loses messages.
+    # Another program lets the consumer leave out the payloads.
     config = wire.api("CONSUMER.INFO.JOBS.nats3-JOBS")["config"]
-    wire.api("CONSUMER.DURABLE.CREATE.JOBS.nats3-JOBS", stream_name="JOBS", config=config | {"max_deliver": 3})
+    wire.api("CONSUMER.DURABLE.CREATE.JOBS.nats3-JOBS", stream_name="JOBS", config=config | {"headers_only": True})
     entry = {"name": "all", "take_queues": True, "max_messages": 5}
     (one,) = perform(two[0], plan(two[0], declared(bucket, entry)))
     assert (one.done, one.error, {*one.failed}) == (True, None, {"JOBS"})

@@ -45,6 +45,7 @@ from nats3_dagster.replay.job import ReplayJob, Share
 from nats3_dagster.replay.messages.republish import Republisher
 from nats3_dagster_tests.support.applications import Application
 from nats3_dagster_tests.support.servers.cluster import start, three_servers
+from nats3_dagster_tests.support.taking import acknowledged_one_by_one
 
 # A cluster of 2.9 on one busy machine leaves requests without an answer for longer than a client waits.
 pytestmark = [pytest.mark.slow, pytest.mark.needs_nats("2.14")]
@@ -451,7 +452,8 @@ def test_a_replica_whose_disk_lost_messages_is_not_read(damaged):
         assert sum(batch.num_rows for batch in read_batches(options(servers), spec)) == state.last_seq
 
 
-def test_a_durable_on_a_replica_whose_disk_lost_messages_proves_no_absence(damaged, file_store):
+def test_a_durable_on_a_replica_whose_disk_lost_messages_proves_no_absence(damaged, file_store, monkeypatch):
+    acknowledged_one_by_one(monkeypatch)
     servers, bad, state = damaged
     settings = {"filters": (), "max_ack_pending": 100_000, "ack_wait_s": 30, "first_seq": 1, "description": ""}
     with Link(options(servers)) as link:

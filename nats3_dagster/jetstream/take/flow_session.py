@@ -25,10 +25,10 @@ def begin_session(link: Link, durable: Durable) -> Durable:
     """Returns the durable with a deliver subject of this session alone, back at its acknowledgement floor: it delivers
     from there on, and counts from 1 on, as soon as a client listens. Raises SourceError if another client listens on
     the subject it had."""
-    until = time.monotonic() + TAKEOVER_S
+    until, subject = time.monotonic() + TAKEOVER_S, link.client.new_inbox()
     while True:
         try:
-            moved = _moved(link, durable, link.client.new_inbox())
+            _move(link, durable, subject)
             break
         except Refused as error:
             if error.code != ErrCode.CONSUMER_NAME_IN_USE:
@@ -41,11 +41,11 @@ def begin_session(link: Link, durable: Durable) -> Durable:
                     "server has given its connection up; then run it again",
                 ) from error
             time.sleep(ASK_AGAIN_S)
-    begun = end_session(link, moved)
-    if begun.consumer_seq or begun.outstanding:
+    begun = end_session(link, durable)
+    if begun.session != subject or begun.consumer_seq or begun.outstanding:
         raise SourceError(
-            f"Consumer {begun.name} of stream {begun.stream} delivers messages on a subject that nothing listens on",
-            "Run it again; if this goes on, see the log of the NATS server",
+            f"Consumer {begun.name} of stream {begun.stream} delivers messages to another client meanwhile",
+            "Run it again; if this goes on, stop what else receives from it",
         )
     return begun
 
@@ -54,11 +54,14 @@ def end_session(link: Link, durable: Durable) -> Durable:
     """Returns the durable back at its acknowledgement floor: what was delivered after it comes again. Raises
     SourceError if it was made again meanwhile."""
     now = durable_from(link.call(request, f"CONSUMER.RESET.{durable.stream}.{durable.name}"))
-    _check_same(durable, now)
+    if now.created_ns != durable.created_ns:
+        raise SourceError(f"Consumer {now.name} was made again meanwhile", "Run it again")
     return now
 
 
-def _moved(link: Link, durable: Durable, deliver_subject: str) -> Durable:
+def _move(link: Link, durable: Durable, deliver_subject: str) -> None:
+    """Gives the durable this deliver subject. Nothing of the answer counts: the first one after a restart has the state
+    from before the server had read its own, another `created` among it (consumer.go: initialInfo)."""
     # The server writes its own metadata, and refuses to be told it.
     metadata: Mapping[str, str] = durable.config.get("metadata") or {}
     config: dict[str, Any] = {
@@ -68,11 +71,4 @@ def _moved(link: Link, durable: Durable, deliver_subject: str) -> Durable:
     }
     # An update: a durable that was deleted is not made again in passing.
     body = {"stream_name": durable.stream, "config": config, "action": "update"}
-    moved = durable_from(link.call(request, f"CONSUMER.CREATE.{durable.stream}.{durable.name}", body))
-    _check_same(durable, moved)
-    return moved
-
-
-def _check_same(before: Durable, now: Durable) -> None:
-    if now.created_ns != before.created_ns:
-        raise SourceError(f"Consumer {now.name} was made again meanwhile", "Run it again")
+    link.call(request, f"CONSUMER.CREATE.{durable.stream}.{durable.name}", body)
