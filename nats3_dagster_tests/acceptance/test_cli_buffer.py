@@ -12,6 +12,7 @@ BUFFER = "NATS3-BUFFER-orders"
 
 
 @pytest.mark.steady_hour(60)
+@pytest.mark.needs_nats("2.10")
 def test_a_stream_of_30_messages_is_archived_and_replayed(
     nats3: Command, settings: Settings, wire: Wire, bucket: str
 ) -> None:

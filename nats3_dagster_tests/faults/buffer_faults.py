@@ -49,7 +49,13 @@ def _publish(trial: Trial, wire: Wire, count: int) -> None:
             pass
 
 
-@fault("buffer, killed", "kill -9 of a capture of a stream with 30 messages, through its buffer", short=True)
+# Older servers keep no metadata of streams.
+_SINCE = (2, 10)
+
+
+@fault(
+    "buffer, killed", "kill -9 of a capture of a stream with 30 messages, through its buffer", short=True, since=_SINCE
+)
 def killed(trial: Trial) -> None:
     """No message is lost, whatever the stream has removed."""
     with _buffered(trial) as wire:
@@ -61,7 +67,7 @@ def killed(trial: Trial) -> None:
         trial.finish_capture()
 
 
-@fault("buffer deleted", "the buffer is deleted by another hand in the middle of a capture", short=True)
+@fault("buffer deleted", "the buffer is deleted by another hand in the middle of a capture", short=True, since=_SINCE)
 def deleted(trial: Trial) -> None:
     """What neither the archive nor the stream has then is lost, and a person is asked."""
     with _buffered(trial) as wire:
@@ -82,7 +88,12 @@ def deleted(trial: Trial) -> None:
         trial.finish_capture()
 
 
-@fault("buffer of another stream", "the stream is made again in the middle of a capture through its buffer", short=True)
+@fault(
+    "buffer of another stream",
+    "the stream is made again in the middle of a capture through its buffer",
+    short=True,
+    since=_SINCE,
+)
 def made_again(trial: Trial) -> None:
     """A server appends the messages of the new stream to those that the buffer has of the old one."""
     with _buffered(trial) as wire:

@@ -3,6 +3,8 @@
 import pytest
 
 from nats3_dagster.archive.lifecycle.create import create, warning
+from nats3_dagster.dev.nats_server import find_nats_server, version_of
+from nats3_dagster.errors import OperatorError
 from nats3_dagster.model import ArchiveSpec
 from nats3_dagster.workspace import Workspace
 from nats3_dagster_tests.support.wire import Wire
@@ -29,3 +31,11 @@ def test_a_new_archive_is_told_what_its_stream_makes_of_it(
     said = warning(workspace, create(workspace, ArchiveSpec("ev", "EV", bucket, max_age_s=max_age_s)))
     assert [text for text in told if text not in said] == []
     assert bool(said) == bool(told), said
+
+
+@pytest.mark.skipif(version_of(find_nats_server()) >= (2, 10), reason="this server keeps metadata of streams")
+def test_a_server_without_metadata_has_no_buffer(workspace: Workspace, wire: Wire, bucket: str) -> None:
+    wire.create_stream("EV", "ev.>")
+    with pytest.raises(OperatorError, match="keeps no metadata of streams"):
+        create(workspace, ArchiveSpec("ev", "EV", bucket, buffer_s=3600))
+    assert wire.api("STREAM.NAMES")["streams"] == ["EV"]

@@ -12,6 +12,8 @@ from typing import Any
 from nats3_dagster.archive.source.stream_changes import AFTER_FORGETTING
 from nats3_dagster.errors import OperatorError, SourceError, StreamChanged, UnknownStream
 from nats3_dagster.hours import SECOND_NS, format_time
+from nats3_dagster.jetstream.codes import supported_settings
+from nats3_dagster.jetstream.server import server_info
 from nats3_dagster.jetstream.streams import create_stream, delete_stream, find_stream, stream_state
 from nats3_dagster.model import Archive, ArchiveSpec, StreamState
 from nats3_dagster.model.stream import BUFFERS, is_unfinished, own_metadata, through_buffer
@@ -28,6 +30,13 @@ def check_new_buffer(workspace: Workspace, spec: ArchiveSpec, origin: StreamStat
     """Raises OperatorError if the archive cannot have a buffer of this stream, or its name is taken."""
     if not spec.buffer:
         return
+    server = server_info(workspace.link)
+    if not supported_settings({"metadata": {}}, server.version):
+        raise OperatorError(
+            f"{server.name} keeps no metadata of streams, by which an archive knows its buffer",
+            "Update it to 2.10 or later, or archive the stream without a buffer",
+            field="buffer_s",
+        )
     if mirrored := origin.config.get("mirror"):
         raise OperatorError(
             f"Stream {origin.name} mirrors {mirrored.get('name')}, and has no buffer",
