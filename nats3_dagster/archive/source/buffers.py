@@ -33,7 +33,7 @@ def check_new_buffer(workspace: Workspace, spec: ArchiveSpec, origin: StreamStat
     server = server_info(workspace.link)
     if not supported_settings({"metadata": {}}, server.version):
         raise OperatorError(
-            f"{server.name} keeps no metadata of streams, by which an archive knows its buffer",
+            f"{server.name} keeps no metadata of streams, and an archive would not know its buffer",
             "Update it to 2.10 or later, or archive the stream without a buffer",
             field="buffer_s",
         )

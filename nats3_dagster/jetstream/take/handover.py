@@ -23,7 +23,7 @@ from nats.errors import Error, NoRespondersError
 from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
-from nats3_dagster.jetstream.take.own_requests import own_request
+from nats3_dagster.jetstream.take.driver_requests import ask_driver
 
 # How long a task waits for an answer before it asks again, and for any word of the driver before it gives up; and how
 # long no process may listen, which the server says at once: the driver connects again, or it is gone.
@@ -143,7 +143,7 @@ class Handover:
         until = loop.time() + SILENCE_S
         while loop.time() < until:
             try:
-                reply = await own_request(client, self._channel.subject, request, ANSWER_S)
+                reply = await ask_driver(client, self._channel.subject, request, ANSWER_S)
             except NoRespondersError:
                 until = min(until, loop.time() + GONE_S)
                 await asyncio.sleep(0.2)

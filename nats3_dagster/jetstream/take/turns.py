@@ -16,7 +16,7 @@ from nats3_dagster.errors import SourceError
 from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.link import Link
 from nats3_dagster.jetstream.nats_options import NatsOptions
-from nats3_dagster.jetstream.take.own_requests import own_request
+from nats3_dagster.jetstream.take.driver_requests import ask_driver
 
 # How often a task asks for its turn, and for how long: the one before may wait for what a dead client holds.
 ASK_S, TURN_S = 0.02, 600.0
@@ -143,7 +143,7 @@ class Turn:
         until = loop.time() + SILENCE_S
         while loop.time() < until:
             try:
-                answer = json.loads((await own_request(client, self._subject, body, ANSWER_S)).data)
+                answer = json.loads((await ask_driver(client, self._subject, body, ANSWER_S)).data)
                 return answer["answer"], answer["state"]
             except Error:
                 await asyncio.sleep(0.5)

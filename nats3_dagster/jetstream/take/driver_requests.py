@@ -1,5 +1,5 @@
-"""Requests between our own processes, a task and its driver. The answers come on subjects of our own too: a user who
-may publish on no inbox can answer them.
+"""Requests of a task to its driver. The answers come on subjects of our own too: a user who may publish on no inbox can
+answer them.
 """
 
 import secrets
@@ -11,8 +11,8 @@ from nats3_dagster.jetstream.client import Connection
 from nats3_dagster.jetstream.codes import Status
 
 
-async def own_request(client: Connection, subject: str, body: bytes, timeout_s: float) -> Msg:
-    """The answer of the process that listens on `subject`. Raises nats.errors.Error: NoRespondersError if none does,
+async def ask_driver(client: Connection, subject: str, body: bytes, timeout_s: float) -> Msg:
+    """The answer of the driver, which listens on `subject`. Raises nats.errors.Error: NoRespondersError if it does not,
     TimeoutError."""
     answers = await client.subscribe(f"{subject}.{secrets.token_hex(8)}", max_msgs=1)  # pyright: ignore[reportUnknownMemberType]
     try:
