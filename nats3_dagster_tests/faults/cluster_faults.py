@@ -40,7 +40,11 @@ def step_down(trial: Trial, stream: str) -> None:
 
 def lose_leader(trial: Trial, stream: str) -> None:
     """kill -9 of the leader's server, and a restart."""
-    server = leader(trial, stream)
+    lose_server(trial, leader(trial, stream))
+
+
+def lose_server(trial: Trial, server: NatsServer) -> None:
+    """kill -9 of a server of the cluster, and a restart."""
     trial.alive = [other for other in trial.cluster if other is not server]
     server.kill()
     if trial.random.random() < 0.5:

@@ -7,7 +7,7 @@ it: a run that goes on from where the durable is loses it in silence.
 import time
 
 from nats3_dagster_tests.faults import taking_jobs
-from nats3_dagster_tests.faults.cluster_faults import wait_for_leaders
+from nats3_dagster_tests.faults.cluster_faults import lose_server, wait_for_leaders
 from nats3_dagster_tests.faults.registry import fault
 from nats3_dagster_tests.faults.taking_faults import OWN, Taking, make
 from nats3_dagster_tests.faults.trial import ARCHIVE, Trial
@@ -83,9 +83,4 @@ def _change_leader(trial: Trial) -> None:
         if trial.random.random() < 0.5 or not cluster.get("leader"):
             wire.try_api(f"CONSUMER.LEADER.STEPDOWN.{trial.stream}.{OWN}")
             return
-    server = trial.cluster[int(cluster["leader"][1:])]
-    trial.alive = [other for other in trial.cluster if other is not server]
-    server.kill()
-    if trial.random.random() < 0.5:
-        time.sleep(0.5)
-    server.start()
+    lose_server(trial, trial.cluster[int(cluster["leader"][1:])])

@@ -244,15 +244,21 @@ def test_a_handover_is_taken_once_and_of_its_own_task_alone(workspace: Workspace
     settings = workspace.settings.nats
     with Handovers(workspace.link, channel, taken.append) as handovers, Link(settings) as link:
         task = Handover(link, channel)
+        # Before the task's own first one: what comes first says which attempt counts.
+        stranger = pickle.dumps(("stranger", 1, "of a stranger"))
+        sealed, foreign = (c.sealed(b"request", stranger) for c in (channel, Channel(channel.subject)))
+        altered = sealed[:-1] + bytes([sealed[-1] ^ 1])
+        for forged in (b"", b"x", foreign, bytes(32) + stranger, altered, channel.sealed(b"reply", stranger)):
+            wire.send(f"{channel.subject} {channel.subject}.answers", forged)  # with a subject for the answer
+        wire.api("STREAM.NAMES")  # the server has read them
         task.give("first")
-        sealed = channel.sealed(b"request", pickle.dumps(("another", 2, "of another attempt")))
-        foreign = Channel(channel.subject).sealed(b"request", pickle.dumps(("task", 2, "of a stranger")))
-        for forged in (b"", b"x", foreign, sealed[:-1] + b"x", channel.sealed(b"reply", b"{}")):
-            wire.send(channel.subject, forged)
         second = Handover(link, channel)
         with pytest.raises(SourceError, match="did not take"):
             second.give("of another attempt")
         task.give("second")
+        task._number += 1  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(SourceError, match="did not take"):
+            task.give("after one that did not come")
         handovers.check()
     assert taken == ["first", "second"]
 

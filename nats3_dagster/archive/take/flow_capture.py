@@ -119,8 +119,6 @@ class FlowCapture:
         if 2 * (last.number - self._flow.acknowledged.number) >= job.durable.max_ack_pending:
             # The durable stops soon, until something is acknowledged.
             self._finish()
-        elif self._writer is None and not self._under_way:
-            self._hand((), last)  # it was in the catalog
 
     def _write_all(self, new: Uncaptured, batch: FlowBatch) -> None:
         """Chunks and gaps in the order of the stream. A chunk ends where the hour does, before something covered, and

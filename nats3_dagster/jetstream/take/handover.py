@@ -106,8 +106,7 @@ class Handovers:
         else:
             if number > self._number:
                 self._number = number
-                loop = asyncio.get_running_loop()
-                self._taking = asyncio.ensure_future(loop.run_in_executor(self._pool, self._taken, handed))
+                self._taking = asyncio.get_running_loop().run_in_executor(self._pool, self._taken, handed)
             assert self._taking is not None
             done, _ = await asyncio.wait((self._taking,), timeout=ANSWER_S / 2)
             answer = self._taking.result() if done else _WAIT
